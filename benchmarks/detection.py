@@ -24,11 +24,11 @@ from benchmarks.peers import peer
 from benchmarks.rows import SHARED_DATA
 from scrapy_neardup.crawl.pages.extract import visible_text_of_html
 from scrapy_neardup.detect.detector import Detector
-from scrapy_neardup.detect.near import Limits
+from scrapy_neardup.detect.near import NearLimits
 from scrapy_neardup.engines import load_engine
 from scrapy_neardup.index import load_index
 from scrapy_neardup.offline.evaluation import Score, measure
-from scrapy_neardup.offline.page_files import NEAR, Pair, lines_of, read_pairs
+from scrapy_neardup.offline.page_files import NEAR, LabelledPair, lines_of, read_pairs
 
 PAIRS = SHARED_DATA / "pairs"
 WORD = re.compile(r"\w+")
@@ -69,7 +69,7 @@ def detector(**rules: Any) -> Detector:
     return Detector(load_engine("auto"), index, **rules)
 
 
-def on_pairs(texts: dict[str, str], pairs: list[Pair]) -> list[dict[str, Any]]:
+def on_pairs(texts: dict[str, str], pairs: list[LabelledPair]) -> list[dict[str, Any]]:
     """Recall and precision of every method."""
     print(f"{'':44}recall  precision      F1  us/page  bytes/page")
     scores = []
@@ -111,9 +111,9 @@ def ours() -> Iterable[Method]:
     reader = detector(facts="ignore")
     everything = 8 + 16 + 8 * reader.pages.sketch_words
     for name, rules, n_bytes in (
-        ("scrapy_neardup", Limits(), everything),
-        ("  its fingerprint alone, k = 3", Limits(distance=3, confirm_distance=None), 8),
-        ("  with its sketch, k = 6, b = 36", Limits(confirm_distance=36, similarity=0), 8 + 32),
+        ("scrapy_neardup", NearLimits(), everything),
+        ("  its fingerprint alone, k = 3", NearLimits(distance=3, confirm_distance=None), 8),
+        ("  with its sketch, k = 6, b = 36", NearLimits(confirm_distance=36, similarity=0), 8 + 32),
     ):
         yield Method(
             name,

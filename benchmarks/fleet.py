@@ -31,7 +31,7 @@ from fleets import RunningServer, Worker, running_server
 
 from scrapy_neardup.crawl.recrawl.visit_items import packed_fields
 from scrapy_neardup.detect.page_row import width
-from scrapy_neardup.detect.page_table import Page
+from scrapy_neardup.detect.page_table import PageRow
 from scrapy_neardup.detect.revision import Lines
 from scrapy_neardup.engines import SKETCH
 from scrapy_neardup.fleet.change_log import ChangeLog
@@ -63,7 +63,7 @@ def page(rng: Random, n: int, n_sites: int = 50, mask: int = -1) -> SharedPage:
     """A random page whose URL has 75 bytes; mask: of the fingerprint."""
     sketch = np.frombuffer(rng.randbytes(8 * ROW_WORDS), "<u8")
     site, url = rng.randrange(n_sites), f"https://site.example/{n:054}"
-    row = Page(rng.getrandbits(64) & mask, sketch, rng.randbytes(16), site, url, 0.0)
+    row = PageRow(rng.getrandbits(64) & mask, sketch, rng.randbytes(16), site, url, 0.0)
     return SharedPage(token_bytes(8), KeptPage(row, True))
 
 

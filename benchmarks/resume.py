@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from scrapy_neardup.detect.page_table import Page
+from scrapy_neardup.detect.page_table import PageRow
 from scrapy_neardup.factory import make_state_factory
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
@@ -97,7 +97,7 @@ def fill_pages(state: State, n: int) -> None:
     for i in range(n):
         sketch = rng.integers(0, 2**64, n_words, dtype=np.uint64)
         url = f"http://host{i % 999}.example/section/{i % 31}/the-title-of-an-article-{i}"
-        page = Page(int(sketch[0]), sketch, rng.bytes(16), i % 999, url, now)
+        page = PageRow(int(sketch[0]), sketch, rng.bytes(16), i % 999, url, now)
         state.detector.restore(page, indexed=True)
 
 

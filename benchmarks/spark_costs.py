@@ -21,7 +21,7 @@ from scrapy_neardup.engines import FINGERPRINT, SKETCH
 from scrapy_neardup.spark.cells import (
     CHECK_WORDS,
     CellPlan,
-    Rows,
+    CellRows,
     arranged,
     as_packed,
     choices,
@@ -79,10 +79,10 @@ def comparing(rng: np.random.Generator) -> Callable[[], Any]:
     return lambda: list(pairs_of(cell, ends, DISTANCE))
 
 
-def rows_of(rng: np.random.Generator, n: int) -> Rows:
+def rows_of(rng: np.random.Generator, n: int) -> CellRows:
     """Rows of one site with random fingerprints."""
     words = rng.integers(0, 2**64, (n, 1 + CHECK_WORDS), np.uint64)
-    return Rows(np.arange(n), np.full(n, SITE, np.uint64), words[:, 0], words[:, 1:])
+    return CellRows(np.arange(n), np.full(n, SITE, np.uint64), words[:, 0], words[:, 1:])
 
 
 def deciding(rng: np.random.Generator) -> Callable[[], Any]:

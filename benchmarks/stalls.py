@@ -23,7 +23,7 @@ from queuelib.queue import LifoDiskQueue, LifoSQLiteQueue
 from scrapy import Request
 
 from scrapy_neardup.detect.id_table import IdTable
-from scrapy_neardup.detect.page_table import Column, Page, PageTable
+from scrapy_neardup.detect.page_table import Column, PageRow, PageTable
 from scrapy_neardup.factory import make_state_factory
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
@@ -123,7 +123,7 @@ def timed_calls(folder: Path) -> dict[str, list[tuple[float, float]]]:
     rng, n_words = np.random.default_rng(2), state.detector.pages.sketch_words
     for number in range(SNAPSHOTS * PAGES_BETWEEN):
         sketch, url = rng.integers(0, 2**64, n_words, dtype=np.uint64), url_of(10**9 + number)
-        page = Page(int(sketch[0]), sketch, rng.bytes(16), number % 999, url, time.time())
+        page = PageRow(int(sketch[0]), sketch, rng.bytes(16), number % 999, url, time.time())
         calls["page"].append(both(lambda page=page: state.detector.restore(page, indexed=True)))
         calls["URL"].append(both(lambda url=url: state.url_done(url.encode())))
         if number % PAGES_BETWEEN == 0:

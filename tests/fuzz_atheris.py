@@ -16,7 +16,7 @@ import atheris
 with atheris.instrument_imports(include=["scrapy_neardup", "w3lib"]):
     from scrapy_neardup.crawl.items.item_data import item_data
     from scrapy_neardup.crawl.pages.extract import content_of_html
-    from scrapy_neardup.detect.templates import Host
+    from scrapy_neardup.detect.templates import HostBlocks
     from scrapy_neardup.detect.text import exact_text
     from scrapy_neardup.errors import NearDupError
     from scrapy_neardup.factory import make_detector
@@ -69,7 +69,7 @@ def read_site_rules(data: bytes) -> None:
 
 
 def read_records(data: bytes) -> None:
-    for unpack in (unpack_url, unpack_page, unpack_item, Host.unpack):
+    for unpack in (unpack_url, unpack_page, unpack_item, HostBlocks.unpack):
         unpack(data)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from scrapy_neardup.commands import WRONG_USE
-from scrapy_neardup.commands.terminal import SHOWN_AFTER_S, Progress
+from scrapy_neardup.commands.terminal import SHOWN_AFTER_S, ProgressLine
 from scrapy_neardup.factory import make_state_factory
 from scrapy_neardup.ledger.reader import TOLD_EVERY, LedgerReader
 from scrapy_neardup.ledger.schema import Entry
@@ -64,7 +64,7 @@ def test_what_takes_long_says_how_far_it_is_and_then_nothing(
 ) -> None:
     terminal, clock = Terminal(), Clock()
     monkeypatch.setattr("sys.stderr", terminal)
-    progress = Progress("reading", clock)
+    progress = ProgressLine("reading", clock)
     progress(10, 100)
     assert not terminal.getvalue()
     clock.now = 2 * SHOWN_AFTER_S
@@ -79,7 +79,7 @@ def test_what_takes_long_says_how_far_it_is_and_then_nothing(
 def test_nothing_is_said_where_no_terminal_is(monkeypatch: pytest.MonkeyPatch) -> None:
     file, clock = io.StringIO(), Clock()
     monkeypatch.setattr("sys.stderr", file)
-    progress = Progress("reading", clock)
+    progress = ProgressLine("reading", clock)
     clock.now = 2 * SHOWN_AFTER_S
     progress(25, 100)
     progress(100, 100)

@@ -25,7 +25,7 @@ from scrapy_neardup.crawl.items.item_data import (
     MAX_CHARS,
     MAX_VALUES,
     ItemData,
-    Visit,
+    Provenance,
     is_long,
     item_data,
 )
@@ -38,13 +38,15 @@ NOW = datetime(2026, 5, 4, 12, 30, tzinfo=UTC).timestamp()
 HTML = "<p>" + "some words of a page " * 40
 
 
-def visit(url: str = "http://a.example/p", body: str = HTML, **meta: Any) -> Visit:
+def visit(url: str = "http://a.example/p", body: str = HTML, **meta: Any) -> Provenance:
     request = Request(url, meta=meta)
     response = HtmlResponse(url, body=body.encode(), encoding="utf-8", request=request)
-    return dataclasses.replace(Visit.of(response, DEFAULT_RULES, NOW - DAY, NOW - 60), until=NOW)
+    return dataclasses.replace(
+        Provenance.of(response, DEFAULT_RULES, NOW - DAY, NOW - 60), until=NOW
+    )
 
 
-def data(item: Any, at: Visit | None = None, **options: Any) -> ItemData:
+def data(item: Any, at: Provenance | None = None, **options: Any) -> ItemData:
     return item_data(item, at or visit(), DEFAULT_RULES, **options)
 
 
@@ -59,7 +61,7 @@ def test_a_tracking_parameter_makes_no_other_url() -> None:
     assert data({"url": "https://a.example/p"}, at).values == data({"url": at_url(at)}, at).values
 
 
-def at_url(at: Visit) -> str:
+def at_url(at: Provenance) -> str:
     return "http://" + next(iter(at.urls)).decode()
 
 
@@ -123,7 +125,7 @@ def test_values_that_say_the_same_are_equal(one: Any, other: Any) -> None:
 def test_indentation_below_an_empty_line_counts_where_no_markup_lays_it_out() -> None:
     request = Request("http://a.example/book.ipynb")
     response = TextResponse(request.url, body=b"[]", encoding="utf-8", request=request)
-    at = Visit.of(response, DEFAULT_RULES, NOW - DAY, NOW - 60)
+    at = Provenance.of(response, DEFAULT_RULES, NOW - DAY, NOW - 60)
     one, other = (data({"source": [f"\n{' ' * n}total += 1\n"]}, at) for n in (4, 8))
     assert one.values != other.values
 

@@ -20,7 +20,7 @@ from scrapy_neardup.learn.dry_kinds import (
     ENDED,
     ENDED_FOR_GOOD,
     DryKinds,
-    Lines,
+    LineSpan,
     bound,
     kind_of,
 )
@@ -184,7 +184,7 @@ def came(kinds: DryKinds, *new: bool, kind: str = "a", leads: str = "a") -> None
 
 def ended(kinds: DryKinds, *waiting: str) -> set[str]:
     """The kinds that end where the same requests of some wait as before."""
-    kinds.find_ended(dict.fromkeys(waiting, Lines(0, 0)))
+    kinds.find_ended(dict.fromkeys(waiting, LineSpan(0, 0)))
     return kinds.ended
 
 
@@ -227,10 +227,10 @@ def test_a_kind_that_leads_to_what_may_be_new_is_not_dry() -> None:
 def test_what_waited_when_the_newest_new_page_came_is_due() -> None:
     kinds = DryKinds()
     came(kinds, True)
-    kinds.find_ended({"a": Lines(0, 40)})
+    kinds.find_ended({"a": LineSpan(0, 40)})
     came(kinds, *[False] * ENDED_AFTER)
     for oldest, due_to in ((0, 40), (40, 40), (41, -1)):
-        kinds.find_ended({"a": Lines(oldest, 900)})
+        kinds.find_ended({"a": LineSpan(oldest, 900)})
         assert kinds.ended == {"a"}
         assert kinds.due_to("a") == due_to
         assert kinds.kept()["a"].has_ended == (due_to < 0)
@@ -293,7 +293,7 @@ def test_dry_kinds_are_kept() -> None:
         kinds.came("c", "", True, {})
     assert ended(kinds, "a", "b", "c") == set()
     came(kinds, *[False] * ENDED_AFTER)
-    kinds.find_ended({"a": Lines(1, 1)})  # what waited before was read
+    kinds.find_ended({"a": LineSpan(1, 1)})  # what waited before was read
     assert kinds.ended == {"a"}
     later.restore(kinds.kept())
     assert set(later.kept()) == {"a", "b"}

@@ -13,13 +13,13 @@ from scrapy import Request
 from scrapy_neardup import commands
 from scrapy_neardup.crawl.learning.url_learning import (
     BATCH,
+    JudgedPage,
     PutAside,
-    Settled,
-    host_of,
+    bare_host_of,
     weight_in_sample,
 )
 from scrapy_neardup.errors import StateError
-from scrapy_neardup.learn.changes import ABSENT, Change
+from scrapy_neardup.learn.changes import ABSENT, UrlChange
 from scrapy_neardup.learn.rule import Rule
 from scrapy_neardup.learn.stored_rules import FILE, as_record, read_rules
 from scrapy_neardup.report.data import Collected
@@ -69,9 +69,9 @@ def test_a_crawl_says_what_its_rules_would_have_saved(
 def test_pages_wait_to_be_learnt_from_until_their_host_has_a_copy() -> None:
     aside = PutAside()
 
-    def settled(host: str, i: int, original: str | None = None) -> Settled:
+    def settled(host: str, i: int, original: str | None = None) -> JudgedPage:
         url = f"http://{host}.example/{i}"
-        return Settled(host_of(url), url, original, True, 1)
+        return JudgedPage(bare_host_of(url), url, original, True, 1)
 
     pages = [settled(host, i) for i in range(9) for host in "ab"]
     assert not any(map(aside.add, pages))
@@ -271,7 +271,7 @@ def test_damaged_rules_keep_no_report_back(learnt: Path) -> None:
 def test_made_up_rules_are_set_aside(
     tmp_path: Path, named: str, made_up: str, is_signed: bool
 ) -> None:
-    fields = as_record(Rule("a.example/*", Change("argument", "sid", "{id}", ABSENT)))
+    fields = as_record(Rule("a.example/*", UrlChange("argument", "sid", "{id}", ABSENT)))
     fields = {name: json.dumps(value) for name, value in fields.items()} | {named: made_up}
     rule = ", ".join(f'"{name}": {value}' for name, value in fields.items() if name != "dry")
     whole = {"format": "2", "dry": "{}", "rules": f"[{{{rule}}}]"}

@@ -3,15 +3,15 @@
 import numpy as np
 
 from scrapy_neardup.detect.near import (
-    Limits,
     Measured,
+    NearLimits,
     in_order,
     near,
     own_parts_agree,
 )
 from scrapy_neardup.kernels.numpy_twin import BoolArray, I64Array
 
-LIMITS = Limits(distance=6, confirm_distance=44, similarity=0.9)
+LIMITS = NearLimits(distance=6, confirm_distance=44, similarity=0.9)
 
 
 def measured(*rows: tuple[int, int, float]) -> Measured:
@@ -34,7 +34,7 @@ def test_own_parts_that_agree_suffice_where_the_fingerprint_finds_the_page() -> 
 
 def test_without_a_confirm_distance_the_fingerprint_decides() -> None:
     rows = measured((6, 256, 0.0), (7, 0, 1.0))
-    assert near(rows, Limits(6, None)).tolist() == [True, False]
+    assert near(rows, NearLimits(6, None)).tolist() == [True, False]
 
 
 def test_templates_are_asked_about_pages_that_are_near_as_a_whole_only() -> None:
@@ -57,4 +57,8 @@ def test_the_original_has_the_fewest_sketch_bits_then_fingerprint_bits_then_is_o
 
 def test_what_is_left_without_templates_must_suffice_and_be_as_similar() -> None:
     words, similar = np.array([19, 20, 20]), np.array([1.0, 0.9, 0.89])
-    assert own_parts_agree(words, similar, Limits(similarity=0.9)).tolist() == [False, True, False]
+    assert own_parts_agree(words, similar, NearLimits(similarity=0.9)).tolist() == [
+        False,
+        True,
+        False,
+    ]

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from scrapy_neardup.detect.id_table import IdTable
 from scrapy_neardup.detect.page_table import (
     Column,
-    Page,
+    PageRow,
     PageTable,
     digest_of,
     site_number,
@@ -20,9 +20,9 @@ from scrapy_neardup.errors import BrokenInvariant
 from scrapy_neardup.stored_arrays import whole
 
 
-def page(url: str, words: bytes = b"some words", site: int = 7) -> Page:
+def page(url: str, words: bytes = b"some words", site: int = 7) -> PageRow:
     sketch = np.arange(4, dtype=np.uint64) + np.uint64(len(words))
-    return Page(len(words), sketch, digest_of(words), site, url, 1.5)
+    return PageRow(len(words), sketch, digest_of(words), site, url, 1.5)
 
 
 def read_only(arrays):

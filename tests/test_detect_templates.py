@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scrapy_neardup.detect.templates import (
     MAX_BLOCKS_OF_A_HOST,
     NOTHING,
-    Host,
+    HostBlocks,
     HostTemplates,
 )
 from scrapy_neardup.detect.text import MAX_LINES, Blocks, words_and_blocks
@@ -227,7 +227,7 @@ def test_a_host_travels_packed() -> None:
         templates.learn(HOST, page(f"text number {i}").hashes)
     learnt = templates.known(HOST)
     assert learnt is not None
-    other.adopt(HOST, Host.unpack(learnt.pack()))
+    other.adopt(HOST, HostBlocks.unpack(learnt.pack()))
     other.check()
     assert own_words(other, HOST, page("some new words here")) == 4
     other.learn(HOST, page("text number 5").hashes)
@@ -237,4 +237,4 @@ def test_a_host_travels_packed() -> None:
 @pytest.mark.parametrize("damage", [b"", b"\x00" * 5, b"\x01\x00\x00\x00" + b"\xff" * 12])
 def test_a_damaged_host_is_refused(damage: bytes) -> None:
     with pytest.raises(BrokenInvariant, match="templates of"):
-        Host.unpack(damage)
+        HostBlocks.unpack(damage)

@@ -3,20 +3,20 @@
 import numpy as np
 
 from scrapy_neardup.detect.page_row import TITLE, width
-from scrapy_neardup.detect.page_table import Page, PageTable
+from scrapy_neardup.detect.page_table import PageRow, PageTable
 from scrapy_neardup.detect.titles import MAX_ENTRIES, MAX_FOUND, TitleIndex
 from scrapy_neardup.stored_arrays import whole
 
 WORDS = width(4)
 
 
-def page(n: int, title: int, site: int = 1) -> Page:
+def page(n: int, title: int, site: int = 1) -> PageRow:
     row = np.zeros(WORDS, np.uint64)
     row[TITLE] = title
-    return Page(n, row, n.to_bytes(16, "little"), site, f"http://a.example/{n}", 0.0)
+    return PageRow(n, row, n.to_bytes(16, "little"), site, f"http://a.example/{n}", 0.0)
 
 
-def filled(*pages: Page) -> tuple[PageTable, TitleIndex]:
+def filled(*pages: PageRow) -> tuple[PageTable, TitleIndex]:
     table, titles = PageTable(WORDS), TitleIndex()
     for one in pages:
         titles.add(one, table.add(one))

@@ -35,7 +35,7 @@ from scrapy.http import Response
 pytest.importorskip("redis", reason="the extra `redis` is not installed")
 
 from scrapy_neardup.detect.decision import Decision
-from scrapy_neardup.detect.page_table import Page
+from scrapy_neardup.detect.page_table import PageRow
 from scrapy_neardup.detect.templates import WARM
 from scrapy_neardup.errors import FleetError, SettingsError
 from scrapy_neardup.factory import make_state_factory
@@ -354,7 +354,7 @@ def shared_page(
     sketch = np.full(13, number, dtype=np.uint64)
     sketch[0] = fingerprint if own is None else own
     digest = (number % 97).to_bytes(16, "big")
-    page = Page(fingerprint, sketch, digest, 1, url, float(number))
+    page = PageRow(fingerprint, sketch, digest, 1, url, float(number))
     stamp = (number if worker is None else worker).to_bytes(4, "big") + number.to_bytes(4, "big")
     return SharedPage(stamp, KeptPage(page, bool(number % 10)))
 
@@ -409,7 +409,7 @@ def test_a_page_of_a_large_site_adds_less_than_two_kb_to_the_servers_file(tmp_pa
 def large_page(rng: random.Random, number: int) -> SharedPage:
     sketch = np.frombuffer(rng.randbytes(488), dtype=np.uint64)
     url = f"https://site.example/{number:054}"
-    page = Page(rng.getrandbits(64), sketch, rng.randbytes(16), 1, url, float(number))
+    page = PageRow(rng.getrandbits(64), sketch, rng.randbytes(16), 1, url, float(number))
     return SharedPage(number.to_bytes(8, "big"), KeptPage(page, True))
 
 

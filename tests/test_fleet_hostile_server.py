@@ -8,7 +8,7 @@ from mock_site import prose
 
 pytest.importorskip("redis", reason="the extra `redis` is not installed")
 
-from scrapy_neardup.detect.templates import MAX_PAGES, NOTHING, Host
+from scrapy_neardup.detect.templates import MAX_PAGES, NOTHING, HostBlocks
 from scrapy_neardup.errors import BrokenInvariant
 from scrapy_neardup.fleet import worker as worker_module
 
@@ -63,6 +63,6 @@ def test_a_worker_survives_any_answer(what: str, monkeypatch: pytest.MonkeyPatch
 def test_templates_of_more_pages_than_can_be_counted_are_refused_or_stay_as_they_are() -> None:
     host = NOTHING._replace(n_pages=MAX_PAGES)
     assert host.with_page(NOTHING.hashes) is host
-    assert Host.unpack(host.pack()).n_pages == MAX_PAGES
+    assert HostBlocks.unpack(host.pack()).n_pages == MAX_PAGES
     with pytest.raises(BrokenInvariant):
-        Host.unpack(b"\xff" * 4)
+        HostBlocks.unpack(b"\xff" * 4)

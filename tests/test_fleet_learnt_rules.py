@@ -15,9 +15,9 @@ from fleets import RunningServer, Worker, wait_until
 from mock_site import MockSite, page, prose
 from test_fleet_client import USER
 
-from scrapy_neardup.learn.changes import Change
+from scrapy_neardup.learn.changes import UrlChange
 from scrapy_neardup.learn.learner import Learner
-from scrapy_neardup.learn.rule import Pair, Rule, Standing
+from scrapy_neardup.learn.rule import Rule, SamePair, Standing
 from scrapy_neardup.learn.stored_rules import as_record
 
 pytest.importorskip("redis", reason="the extra `redis` is not installed")
@@ -25,9 +25,9 @@ pytest.importorskip("redis", reason="the extra `redis` is not installed")
 from scrapy_neardup.fleet.learnt_rules import SharedRules
 
 ERROR = 0.1
-CHANGE = Change("argument", "print", "1")
+CHANGE = UrlChange("argument", "print", "1")
 RULES = "{neardup}:rules"
-PAIR = Pair("http://a.example/1?print=1", "http://a.example/1")
+PAIR = SamePair("http://a.example/1?print=1", "http://a.example/1")
 
 
 def trusted(right: int, shape: str = "a.example/*") -> Rule:

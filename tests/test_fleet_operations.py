@@ -20,7 +20,7 @@ from scrapy_neardup.commands import main
 from scrapy_neardup.errors import FleetError
 from scrapy_neardup.fleet import dump_file
 from scrapy_neardup.fleet.frontier import SharedFrontier
-from scrapy_neardup.fleet.operations import Status, troubles
+from scrapy_neardup.fleet.operations import FleetStatus, troubles
 
 
 def frontier(worker: Worker) -> SharedFrontier:
@@ -108,7 +108,7 @@ def test_status_names_what_no_worker_wrote(
 @pytest.mark.parametrize("what", ["aof_last_write_status", "rdb_last_bgsave_status"])
 def test_check_names_a_server_that_cannot_write_its_file(what: str) -> None:
     info = {"aof_enabled": 1, what: "err"}
-    assert troubles(Status(True, 1, 0, [], [info])) == [
+    assert troubles(FleetStatus(True, 1, 0, [], [info])) == [
         f"{what} is err: what is told now is lost in a restart"
     ]
 

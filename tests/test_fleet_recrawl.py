@@ -36,9 +36,9 @@ from test_fleet_hostile_server import ANSWERS
 from scrapy_neardup.commands import main
 from scrapy_neardup.crawl.recrawl import conditional
 from scrapy_neardup.errors import SettingsError
-from scrapy_neardup.fleet.visit_records import MAX_RECORD, Reader, pack, unpack, unpack_told
+from scrapy_neardup.fleet.visit_records import MAX_RECORD, PageReader, pack, unpack, unpack_told
 from scrapy_neardup.fleet.visits import _servers
-from scrapy_neardup.state.visit import Original, PageKey, Server, Visit
+from scrapy_neardup.state.visit import HostRecord, Original, PageKey, Visit
 from tests.crawls import Outcome, crawl
 
 FLEET_SCHEDULER = "scrapy_neardup.scheduler.FleetScheduler"
@@ -582,7 +582,7 @@ VISIT = Visit(
     b"items", b"lines" * 8, 4, b"c" * 16, None, 2, n_visits=5, n_changes=2, since=0.5, n_new=1,
     version=2**62 + 5, repeats=Original(b"o" * 16, 7).pack() * 2,
 )  # fmt: skip
-READER = Reader("shop", "parse")
+READER = PageReader("shop", "parse")
 
 
 def test_a_record_gives_the_visit_back() -> None:
@@ -613,8 +613,8 @@ def test_a_record_that_no_worker_wrote_there_is_refused() -> None:
             unpack(other, VISIT.key, READER, 5)
     for key, reader, secret in (
         (b"z" * 16, READER, 5),
-        (VISIT.key, Reader("shop", "other"), 5),
-        (VISIT.key, Reader("other", "parse"), 5),
+        (VISIT.key, PageReader("shop", "other"), 5),
+        (VISIT.key, PageReader("other", "parse"), 5),
         (VISIT.key, READER, 6),
     ):
         with pytest.raises(ValueError, match="key"):
@@ -657,7 +657,7 @@ def test_a_run_that_no_clock_began_is_refused(run: bytes, fleet: Fleet) -> None:
 
 @pytest.mark.parametrize("host", [b"9" * 30 + b" 0", b"0 -1", b"1", b"a b"])
 def test_hosts_of_pages_without_number_are_left_out(host: bytes) -> None:
-    assert _servers([b"a.example", b"2 3"]) == {b"a.example": Server(2, 3)}
+    assert _servers([b"a.example", b"2 3"]) == {b"a.example": HostRecord(2, 3)}
     with pytest.raises(ValueError, match=r"."):
         _servers([b"a.example", b"2 3", b"b.example", host])
 

@@ -28,7 +28,7 @@ from scrapy_neardup.fleet.protocol import Call
 from scrapy_neardup.fleet.visit_records import pack_hint, unpack_hint
 from scrapy_neardup.learn.change_rates import History
 from scrapy_neardup.settings import NearDupSettings
-from scrapy_neardup.state.visit import Hint, PageKey, Server
+from scrapy_neardup.state.visit import Hint, HostRecord, PageKey
 from tests.crawls import Outcome
 
 __all__ = ["clock"]  # a fixture
@@ -278,10 +278,10 @@ def test_what_workers_count_of_a_shape_adds_up(pair: Pair) -> None:
     one.put_shape("a.example/*", History(1, 1, DAY))
     two.put_shape("a.example/*", History(1, 0, 2 * DAY))
     one.put_shape("a.example/*", History(2, 1, 4 * DAY))
-    two.put_server("a.example", Server(n_refuted=1, n_dates_right=3, n_dates_wrong=1))
+    two.put_server("a.example", HostRecord(n_refuted=1, n_dates_right=3, n_dates_wrong=1))
     pair.sync()
     assert one.shapes() == two.shapes() == {"a.example/*": History(3, 1, 6 * DAY)}
-    assert one.servers()["a.example"] == Server(1, 0, 3, 1)
+    assert one.servers()["a.example"] == HostRecord(1, 0, 3, 1)
     one.put_shape("a.example/*", History(4, 2, 7 * DAY))
     pair.sync()
     assert two.shapes() == {"a.example/*": History(4, 2, 7 * DAY)}

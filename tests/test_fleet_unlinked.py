@@ -25,7 +25,7 @@ from scrapy_neardup.commands import main
 from scrapy_neardup.fleet import unlinked
 from scrapy_neardup.fleet import unlinked_scripts as scripts
 from scrapy_neardup.fleet.link import Unanswered
-from scrapy_neardup.fleet.unlinked import START_BYTES, LinkTeller, Run, Unlinked
+from scrapy_neardup.fleet.unlinked import START_BYTES, LinkTeller, SharedRun, Unlinked
 from scrapy_neardup.state.visit import PageKey, Visit
 from scrapy_neardup.state.visit_file import Status
 from tests.crawls import Outcome, crawl
@@ -587,7 +587,7 @@ def test_pages_of_a_site_that_was_forgotten_are_not_counted(
 
 @pytest.mark.parametrize("what", ANSWERS)
 def test_whatever_the_server_says_nothing_is_gone(what: str) -> None:
-    run = Run("neardup", "shop", 1_700_000_000_000, "ab" * 4, 5, 0)
+    run = SharedRun("neardup", "shop", 1_700_000_000_000, "ab" * 4, 5, 0)
     with hostile_server(ANSWERS[what]) as server:
         worker = Worker(server.url)
         link = worker.fleet._link

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrapy_neardup.learn import learner as learner_module
-from scrapy_neardup.learn.changes import Change
+from scrapy_neardup.learn.changes import UrlChange
 from scrapy_neardup.learn.learner import Judged, Learner
 from scrapy_neardup.learn.rule import MAX_PLACES, Rule, Standing, error_bound, predictions_for
 from scrapy_neardup.learn.url_parts import cut, value_class
@@ -53,7 +53,7 @@ def teach_session(site: Site, n: int = NEEDED) -> None:
         site.page(f"a.example/item?id={i}&sid={token(i)}", f"item {i}")
 
 
-def trusted(learner: Learner) -> list[Change]:
+def trusted(learner: Learner) -> list[UrlChange]:
     return [rule.change for rule in learner.rules() if rule.standing is Standing.TRUSTED]
 
 
@@ -64,7 +64,7 @@ def twin(learner: Learner, url: str) -> str | None:
 
 def test_an_argument_that_never_matters_is_learnt(site: Site, learner: Learner) -> None:
     teach_session(site)
-    assert trusted(learner) == [Change("argument", "sid", "{id}")]
+    assert trusted(learner) == [UrlChange("argument", "sid", "{id}")]
     site.page("a.example/item?id=999", "another item")
     assert twin(learner, "a.example/item?id=999&sid=f00dfeed12") == "a.example/item?id=999"
 
@@ -200,7 +200,7 @@ def test_a_second_rule_is_learnt_from_originals_that_came_before_the_first(
     pages += [(i, of_others) for i in range(NEEDED, 2 * NEEDED)]
     for i, more in pages:
         site.page(f"a.example/item?id={i}&sid={next(sessions)}{more}", f"item {i}")
-    assert Change("argument", "print", "1") in trusted(learner)
+    assert UrlChange("argument", "print", "1") in trusted(learner)
     assert twin(learner, f"a.example/item?id={n - 1}&sid={token(-1)}{of_others}") is not None
 
 
@@ -210,7 +210,7 @@ def test_that_a_value_does_not_matter_says_nothing_of_urls_without_it(
     for number in range(6 * NEEDED):
         i = number % (2 * NEEDED)
         site.page(f"a.example/item?id={i}&sid={token(number)}", f"item {i}")
-        assert set(trusted(learner)) <= {Change("argument", "sid", "{id}", "{id}")}
+        assert set(trusted(learner)) <= {UrlChange("argument", "sid", "{id}", "{id}")}
     assert trusted(learner)
     assert twin(learner, "a.example/item?id=1") is None
 
@@ -357,7 +357,7 @@ def test_what_is_no_plain_url_is_left_alone(key: bytes) -> None:
 
 
 def test_a_rule_remembers_so_many_places_and_holds_for_no_others() -> None:
-    rule = Rule("a.example/p", Change("argument", "sid", "abc"))
+    rule = Rule("a.example/p", UrlChange("argument", "sid", "abc"))
     urls = [cut(f"a.example/p?x{n}=1&sid=abc".encode()) for n in range(2 * MAX_PLACES)]
     for url in urls:
         assert url is not None

@@ -35,7 +35,7 @@ from scrapy_neardup.offline.dedup.inputs import find_inputs
 from scrapy_neardup.offline.dedup.job import DedupJob
 from scrapy_neardup.offline.dedup.progress import Progress
 from scrapy_neardup.offline.dedup.reading import Work
-from scrapy_neardup.offline.dedup.record import CHUNK_BYTES, Damage, Limits, Page
+from scrapy_neardup.offline.dedup.record import CHUNK_BYTES, DamagedRecord, InputLimits, Page
 from scrapy_neardup.offline.dedup.run import DedupRun, dedup
 from scrapy_neardup.offline.dedup.workers import serve
 from scrapy_neardup.offline.dedup.writing import Writer
@@ -677,7 +677,7 @@ def test_an_archive_in_a_wacz_that_cannot_be_read_is_kept_without_the_rest(tmp_p
 @pytest.mark.parametrize("name", ["pages.warc", "pages.warc.gz", "pages.warc.zst"])
 def test_a_record_too_long_to_look_at_is_kept_whole(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(FORMATS[name][0])
-    limits = Limits(record_bytes=500)
+    limits = InputLimits(record_bytes=500)
     (source,) = find_inputs([tmp_path / name])
     found = list(records(source, Fields(), limits))
     assert [r.body for r in found if isinstance(r, Page)].count(None) >= len(TEXTS)
@@ -701,18 +701,18 @@ def test_a_file_torn_anywhere_gives_what_came_before_and_never_raises(
     content = FORMATS[name][0]
     for cut in range(0, len(content), max(1, len(content) // 40)):
         (tmp_path / name).write_bytes(content[:cut])
-        assert all(isinstance(r, (Page, Damage)) for r in read(tmp_path / name))
+        assert all(isinstance(r, (Page, DamagedRecord)) for r in read(tmp_path / name))
 
 
-def read(path: Path) -> Iterator[Page | Damage]:
+def read(path: Path) -> Iterator[Page | DamagedRecord]:
     (source,) = find_inputs([path])
     yield from records(source, Fields())
 
 
-def located(path: Path, limits: Limits | None = None) -> Iterator[tuple[int, int]]:
+def located(path: Path, limits: InputLimits | None = None) -> Iterator[tuple[int, int]]:
     """Where the whole records of a WARC file are."""
     (source,) = find_inputs([path])
-    warc_format = Warc(source, Columns(None, (), ()), limits or Limits())
+    warc_format = Warc(source, Columns(None, (), ()), limits or InputLimits())
     for chunk in warc_format.chunks():
         yield from (frame.raw for frame in warc_format.frames(chunk) if frame.raw)
 
@@ -839,7 +839,7 @@ def test_a_worker_ends_in_silence_when_the_main_process_is_killed(
 ) -> None:
     """As it reads for it, or is being asked."""
     (tmp_path / "a.jsonl").write_bytes(jsonl())
-    work = Work(NearDupSettings(), 1, find_inputs([tmp_path / "a.jsonl"]), Limits(), "")
+    work = Work(NearDupSettings(), 1, find_inputs([tmp_path / "a.jsonl"]), InputLimits(), "")
     ours, theirs = Pipe()
     ours.send(("columns", (0, Fields())))
     if is_cut_off:

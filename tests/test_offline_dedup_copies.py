@@ -21,7 +21,7 @@ from test_offline_dedup import STOPPED_BY, lines, rows, warc_record
 
 from scrapy_neardup.commands import WRONG_USE, main
 from scrapy_neardup.offline.dedup.copies import Member, chosen
-from scrapy_neardup.offline.dedup.deciding import Place
+from scrapy_neardup.offline.dedup.deciding import RecordPlace
 from scrapy_neardup.offline.dedup.formats.rows import MAX_URL_CHARS
 from scrapy_neardup.offline.dedup.record import Page
 from scrapy_neardup.offline.dedup.tables import CLUSTER_COLUMNS, write_parquet
@@ -220,7 +220,7 @@ def test_what_is_no_date_is_none(value: object) -> None:
 
 
 def test_the_first_of_equal_copies_is_kept() -> None:
-    same = [Member(Place(0, 0, i), "http://a", Traits(5, 1.0, 200, None)) for i in range(3)]
+    same = [Member(RecordPlace(0, 0, i), "http://a", Traits(5, 1.0, 200, None)) for i in range(3)]
     for keep in ("first", "longest", "newest", "canonical", "best"):
         assert chosen(same, keep) == same[0]  # type: ignore[arg-type]
 

@@ -25,12 +25,12 @@ from scrapy_neardup.offline.dedup.formats.json_array import ROOM
 from scrapy_neardup.offline.dedup.formats.rows import distinct
 from scrapy_neardup.offline.dedup.inputs import find_inputs
 from scrapy_neardup.offline.dedup.reading import text_of
-from scrapy_neardup.offline.dedup.record import MIB, Damage, Limits, Page
+from scrapy_neardup.offline.dedup.record import MIB, DamagedRecord, InputLimits, Page
 
 zstandard = pytest.importorskip("zstandard", reason="the extra [dedup] is not installed")
 pa = pytest.importorskip("pyarrow", reason="the extra [dedup] is not installed")
 
-LIMITS = Limits(record_bytes=3_000)
+LIMITS = InputLimits(record_bytes=3_000)
 PACKED: dict[str, tuple[Callable[[bytes], bytes], Callable[[bytes], bytes]]] = {
     "": (bytes, bytes),
     ".gz": (gzip.compress, gzip.decompress),
@@ -60,16 +60,16 @@ def in_members(content: bytes, packing: str) -> bytes:
 
 
 def rewritten(
-    path: Path, choose: Callable[[int], bool], limits: Limits = LIMITS
-) -> tuple[bytes, list[Page | Damage]]:
+    path: Path, choose: Callable[[int], bool], limits: InputLimits = LIMITS
+) -> tuple[bytes, list[Page | DamagedRecord]]:
     """A file as it is written with the chosen records, unpacked, and all of its records."""
     (source,) = find_inputs([path])
     form = format_of(source, columns_of(source, Fields(has_url=False), limits), limits)
     written, n_records, is_first = b"", 0, True
-    found: list[Page | Damage] = []
+    found: list[Page | DamagedRecord] = []
     for chunk in form.chunks():
         frames = [frame for frame in form.frames(chunk) if not frame.filler]
-        pages = [Damage(f.damage) if f.damage else form.page(f, chunk) for f in frames]
+        pages = [DamagedRecord(f.damage) if f.damage else form.page(f, chunk) for f in frames]
         kept = [choose(n_records + i) and isinstance(page, Page) for i, page in enumerate(pages)]
         piece = form.write(chunk, kept, is_first, path)
         assert isinstance(piece, bytes)
@@ -176,7 +176,7 @@ def test_reading_csv_leaves_the_csv_module_of_the_process_as_it_was(tmp_path: Pa
     limit = csv.field_size_limit()
     content = b'text,id\n"' + b"x" * 2 * limit + b'",1\n'
     (source,) = find_inputs([file_of(tmp_path, "csv", "", content)])
-    for limits in (LIMITS, Limits()):
+    for limits in (LIMITS, InputLimits()):
         form = format_of(source, columns_of(source, Fields(has_url=False), limits), limits)
         found = [form.page(f, c) for c in form.chunks() for f in form.frames(c) if not f.filler]
     assert csv.field_size_limit() == limit
@@ -237,7 +237,7 @@ def test_elements_of_json_arrays_are_kept_byte_for_byte(
 def test_damage_in_a_json_array_costs_one_element(tmp_path: Path) -> None:
     content = b'[\n{"text": "a"},\n{"text": nonsense "b"},\n{"text": "c"},\n7,\n{"text": "d"}\n]'
     written, found = rewritten(file_of(tmp_path, "json", "", content), lambda i: True)
-    assert [type(page) for page in found] == [Page, Damage, Page, Damage, Page]
+    assert [type(page) for page in found] == [Page, DamagedRecord, Page, DamagedRecord, Page]
     assert [row["text"] for row in json.loads(written)] == ["a", "c", "d"]
 
 
@@ -257,7 +257,7 @@ def test_damage_costs_one_element_of_any_style(
     content = opening + between.join(raws) + "\n]\n"
     written, found = rewritten(file_of(tmp_path, "json", "", content.encode()), lambda i: True)
     if damaged < 5:
-        assert sum(isinstance(page, Damage) for page in found) == 1
+        assert sum(isinstance(page, DamagedRecord) for page in found) == 1
     assert json.loads(written) == [row for i, row in enumerate(rows) if i != damaged]
 
 
@@ -268,7 +268,7 @@ def test_a_crawl_that_was_appended_is_read_on(tmp_path: Path, opening: str) -> N
         file_of(tmp_path, "json", "", (content + "[]\n").encode()), lambda i: True
     )
     assert [row["text"] for row in json.loads(written)] == ["0", "b0", "1", "b1", "2", "b2"]
-    assert [page.error for page in found if isinstance(page, Damage)] == [
+    assert [page.error for page in found if isinstance(page, DamagedRecord)] == [
         "a second array begins here, as where a crawl was appended to a file"
     ] * 3
 
@@ -316,11 +316,11 @@ def test_a_crawl_that_was_appended_to_one_that_was_killed_is_read_whole(
     n_whole = sum(end <= cut for end in ends)
     is_torn = n_whole < n_first and ends[n_whole] - len(raws[n_whole]) < cut
     path = file_of(tmp_path, "json", "", (first[:cut] + second).encode())
-    written, found = rewritten(path, lambda i: True, Limits())
+    written, found = rewritten(path, lambda i: True, InputLimits())
     kept = [json.loads(raw) for raw in raws[:n_whole] + more]
     assert json.loads(written) == kept
-    assert sum(isinstance(page, Damage) for page in found) == is_torn + (cut > 0)
-    assert all(page.error for page in found if isinstance(page, Damage))
+    assert sum(isinstance(page, DamagedRecord) for page in found) == is_torn + (cut > 0)
+    assert all(page.error for page in found if isinstance(page, DamagedRecord))
 
 
 @pytest.mark.parametrize("n_characters", [9, ROOM + 9, MIB + 9, 3 * MIB])
@@ -331,7 +331,7 @@ def test_the_last_record_of_an_array_without_an_end_is_kept(
     text = "x" * n_characters
     content = "[\n" + ",\n".join(json.dumps({"text": t}) for t in ("first", text)) + end
     path = file_of(tmp_path, "json", "", content.encode())
-    written, found = rewritten(path, lambda i: True, Limits())
+    written, found = rewritten(path, lambda i: True, InputLimits())
     assert [row["text"] for row in json.loads(written)] == ["first", text]
     assert "the array has no end" in str(found[-1])
     assert len(found) == 3
@@ -345,7 +345,7 @@ def test_a_list_among_the_elements_of_an_array_is_no_second_array(
     inner = json.dumps([{"text": f"{i} inside"} for i in range(n_objects)])
     content = f'[\n{{"text": "first"}},\n{inner}{end}'
     _, found = rewritten(file_of(tmp_path, "json", "", content.encode()), lambda i: True)
-    assert isinstance(found[1], Damage)
+    assert isinstance(found[1], DamagedRecord)
     assert found[1].error == "a JSON list, not an object"
     assert len(found) == 2 + end.count("last")
 
@@ -547,7 +547,7 @@ def test_numbers_longer_than_python_s_integers_are_no_damage(tmp_path: Path, arr
     content = f"[{','.join(rows)}]" if array else "".join(f"{row}\n" for row in rows)
     path = file_of(tmp_path, "json" if array else "jsonl", "", content.encode())
     (source,) = find_inputs([path])
-    found = list(records(source, Fields(has_url=False), Limits()))
+    found = list(records(source, Fields(has_url=False), InputLimits()))
     assert [page.text for page in found if isinstance(page, Page)] == ["a", "b"]
 
 

@@ -21,7 +21,7 @@ from scrapy_neardup.offline.dedup.columns import Fields
 from scrapy_neardup.offline.dedup.formats import records, warc
 from scrapy_neardup.offline.dedup.inputs import find_inputs
 from scrapy_neardup.offline.dedup.job import DedupJob
-from scrapy_neardup.offline.dedup.record import Damage, Limits, Page
+from scrapy_neardup.offline.dedup.record import DamagedRecord, InputLimits, Page
 from scrapy_neardup.offline.dedup.run import dedup
 from scrapy_neardup.settings import NearDupSettings
 
@@ -38,7 +38,7 @@ PACKINGS: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-def read(path: Path, limits: Limits | None = None) -> list[Page | Damage]:
+def read(path: Path, limits: InputLimits | None = None) -> list[Page | DamagedRecord]:
     return [one for source in find_inputs([path]) for one in records(source, Fields(), limits)]
 
 
@@ -66,12 +66,12 @@ def test_a_bomb_is_damage_long_before_memory_is_full(
     )
     path = tmp_path / f"bomb{kind}{packed}"
     path.write_bytes(PACKINGS[packed](head + b"\r\n" * 9 + bytes(BOMB_BYTES)))
-    found: list[Page | Damage] = []
-    limits = Limits(record_bytes=2**22, ratio=100)
+    found: list[Page | DamagedRecord] = []
+    limits = InputLimits(record_bytes=2**22, ratio=100)
     assert peak_of(lambda: found.extend(read(path, limits))) < BOMB_BYTES // 2
     assert found
-    assert all(isinstance(one, Damage) for one in found)
-    assert any("bomb" in one.error for one in found if isinstance(one, Damage))
+    assert all(isinstance(one, DamagedRecord) for one in found)
+    assert any("bomb" in one.error for one in found if isinstance(one, DamagedRecord))
 
 
 def wacz(path: Path, *names: str) -> Path:
@@ -179,7 +179,7 @@ def test_a_body_in_brotli_is_read_up_to_its_limit(tmp_path: Path, n_words: int) 
     record = record.replace(b"%d\r\n\r\nHTTP" % length, b"%d\r\n\r\nHTTP" % (length + 22), 1)
     path = tmp_path / "a.warc"
     path.write_bytes(record)
-    limits = Limits(record_bytes=2**20)
+    limits = InputLimits(record_bytes=2**20)
     (found,) = read(path, limits)
     assert isinstance(found, Page)
     assert found.body == (b"word " * 100 if n_words == 100 else None)
@@ -207,8 +207,8 @@ def test_a_warc_in_a_warc_is_text_of_its_page(tmp_path: Path, packed: str, inner
 def test_of_a_record_no_more_is_kept_than_it_may_have(tmp_path: Path, packed: str) -> None:
     path = tmp_path / f"a.warc{packed}"
     path.write_bytes(PACKINGS[packed](response("http://a.example/", bytes(2**27))))
-    found: list[Page | Damage] = []
-    peak = peak_of(lambda: found.extend(read(path, Limits(record_bytes=2**20))))
+    found: list[Page | DamagedRecord] = []
+    peak = peak_of(lambda: found.extend(read(path, InputLimits(record_bytes=2**20))))
     assert found == [Page("")]
     assert peak < 2**27
 
@@ -223,13 +223,13 @@ HEAD_LINES = (
 def test_lines_before_one_that_is_too_long_are_read(tmp_path: Path, end: bytes) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(HEAD_LINES + b'{"url": "http://a.example/3", "text": "' + b"a" * 2**23 + end)
-    found = read(path, Limits(record_bytes=2**20))
+    found = read(path, InputLimits(record_bytes=2**20))
     assert [one.text for one in found if isinstance(one, Page)] == [
         "first",
         "second",
         *["last"] * bool(end),
     ]
-    (damage,) = (one for one in found if isinstance(one, Damage))
+    (damage,) = (one for one in found if isinstance(one, DamagedRecord))
     assert damage.begin == len(HEAD_LINES)
 
 
@@ -250,13 +250,13 @@ import pyarrow as pa, pyarrow.parquet as pq
 from scrapy_neardup.offline.dedup.columns import Fields
 from scrapy_neardup.offline.dedup.formats import records
 from scrapy_neardup.offline.dedup.inputs import find_inputs
-from scrapy_neardup.offline.dedup.record import Damage
+from scrapy_neardup.offline.dedup.record import DamagedRecord
 path = Path(sys.argv[1])
 value = pa.DictionaryArray.from_arrays(pa.array([0] * 600, pa.int32()), pa.array(["a" * 2**22]))
 table = pa.table({"url": ["http://a.example/"] * 600, "text": value})
 pq.write_table(table, path, store_schema=sys.argv[2] == "dictionary")
 (source,) = find_inputs([path])
-n_rows = sum(not isinstance(one, Damage) for one in islice(records(source, Fields()), 20))
+n_rows = sum(not isinstance(one, DamagedRecord) for one in islice(records(source, Fields()), 20))
 assert n_rows == int(sys.argv[3]), n_rows
 """
 
@@ -310,7 +310,7 @@ def test_a_row_of_parquet_whose_text_is_none_costs_itself_only(tmp_path: Path) -
     table = pa.table({"url": ["http://a.example/"] * 3, "text": pa.array(texts).view(pa.string())})
     pq.write_table(table, tmp_path / "a.parquet")
     first, second, third = read(tmp_path / "a.parquet")
-    assert isinstance(second, Damage)
+    assert isinstance(second, DamagedRecord)
     assert "UnicodeDecodeError" in second.error
     assert [one.text for one in (first, third) if isinstance(one, Page)] == [
         "one of a few",
@@ -354,7 +354,9 @@ def test_a_file_that_cannot_be_unpacked_is_damage(tmp_path: Path, kind: str, pac
     path = tmp_path / f"a{kind}{packed}"
     path.write_bytes(BROKEN[packed])
     (source,) = find_inputs([path])
-    found = [one for one in records(source, Fields(has_url=False)) if isinstance(one, Damage)]
+    found = [
+        one for one in records(source, Fields(has_url=False)) if isinstance(one, DamagedRecord)
+    ]
     assert 1 <= len(found) <= 2
 
 
@@ -383,7 +385,7 @@ def test_what_is_lost_behind_a_member_is_damage(
 ) -> None:
     path = tmp_path / f"a.jsonl{packed}"
     path.write_bytes(two_members(packed, *damage))
-    assert isinstance(read(path)[-1], Damage)
+    assert isinstance(read(path)[-1], DamagedRecord)
     assert sum(isinstance(one, Page) for one in read(path)) >= 20
 
 
@@ -395,7 +397,7 @@ def test_marks_in_a_damaged_archive_are_not_searched_without_end(
     path.write_bytes(b"WARC/1.0\r\n" * 20_000)
     found = read(path)
     assert len(found) < 1_000
-    assert isinstance(found[-1], Damage)
+    assert isinstance(found[-1], DamagedRecord)
     assert warc.TOO_DAMAGED in found[-1].error
 
 

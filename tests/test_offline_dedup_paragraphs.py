@@ -17,7 +17,7 @@ from scrapy_neardup.offline.dedup.formats.csv_rows import CsvRows, cells_of
 from scrapy_neardup.offline.dedup.formats.jsonl import without_lines
 from scrapy_neardup.offline.dedup.inputs import Input
 from scrapy_neardup.offline.dedup.lines import with_ends, without
-from scrapy_neardup.offline.dedup.record import Chunk, Frame, Limits
+from scrapy_neardup.offline.dedup.record import Chunk, Frame, InputLimits
 
 warcio = pytest.importorskip("warcio", reason="the extra [dedup] is not installed")
 pa = pytest.importorskip("pyarrow", reason="the extra [dedup] is not installed")
@@ -185,7 +185,7 @@ def test_any_lines_of_any_cell_can_go(text: str, other: str, gone: set[int], quo
     text, other = (cell.replace("\ud800", "").replace("\r", "") for cell in (text, other))
     out = io.StringIO(newline="")
     csv.writer(out, quoting=quoting).writerow([other, text, other])
-    form = CsvRows(Input(Path("x.csv"), "csv"), Columns(None, ("text",), ()), Limits())
+    form = CsvRows(Input(Path("x.csv"), "csv"), Columns(None, ("text",), ()), InputLimits())
     chunk = Chunk(0, 0, 0, head=b"a,text,z\r\n")
     changed = form.cut(Frame(0, out.getvalue().encode()), chunk, sorted(gone)).decode()
     assert cells_of(changed, ",") == [other, without(with_ends(text), gone), other]

@@ -14,7 +14,7 @@ import pytest
 from scrapy_neardup import commands
 from scrapy_neardup.crawl.pages.extract import content_of_html
 from scrapy_neardup.detect.detector import Detector
-from scrapy_neardup.detect.near import Limits
+from scrapy_neardup.detect.near import NearLimits
 from scrapy_neardup.engines import load_engine
 from scrapy_neardup.errors import InputError
 from scrapy_neardup.index import load_index
@@ -59,7 +59,7 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def test_every_labelled_pair_is_judged_whatever_its_sites(files: tuple[Path, Path]) -> None:
-    report = evaluate(*files, Limits())
+    report = evaluate(*files, NearLimits())
     assert (report["precision"], report["recall"], report["f1"]) == (1.0, 1.0, 1.0)
     assert (report["pairs"], report["found"], report["kept"]) == (60, 30, 30)
     assert report["strata"]["other"]["precision"] is None
@@ -68,7 +68,7 @@ def test_every_labelled_pair_is_judged_whatever_its_sites(files: tuple[Path, Pat
 
 
 def test_the_sweep_tells_what_looser_limits_cost(files: tuple[Path, Path]) -> None:
-    report = evaluate(*files, Limits(similarity=0))
+    report = evaluate(*files, NearLimits(similarity=0))
     trusting = [s for s in report["sweep"] if s["confirm_distance"] is None]
     assert [s["distance"] for s in trusting] == [3, 4, 5, 6, 7, 8]
     assert sorted(s["recall"] for s in trusting) == [s["recall"] for s in trusting]
@@ -102,7 +102,7 @@ def test_files_that_make_no_sense_are_refused_with_their_line(
     tmp_path: Path, pages: list[Any], pairs: list[Any], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
-        evaluate(write(tmp_path / "pages", pages), write(tmp_path / "pairs", pairs), Limits())
+        evaluate(write(tmp_path / "pages", pages), write(tmp_path / "pairs", pairs), NearLimits())
 
 
 def test_a_missing_or_torn_file_is_an_exit_code(
@@ -132,7 +132,7 @@ def test_pairs_without_labels_are_labelled_by_their_jaccard(tmp_path: Path) -> N
 
 def test_nothing_to_judge_is_no_score(tmp_path: Path) -> None:
     nothing = write(tmp_path / "nothing", [])
-    report = evaluate(nothing, nothing, Limits())
+    report = evaluate(nothing, nothing, NearLimits())
     assert (report["precision"], report["recall"], report["f1"]) == (None, None, None)
 
 
@@ -145,7 +145,7 @@ def test_pairs_are_judged_as_a_detector_that_keeps_templates_decides() -> None:
         other = [f"edit{named(j)}" if j < edits else word for j, word in enumerate(words)]
         readings.append((reader.read("http://a.example/1", html(words)), i, html(other)))
     pairs = [(first, reader.read("http://a.example/2", other)) for first, _, other in readings]
-    judged = measure(reader, pairs).duplicates(Limits(**rules))
+    judged = measure(reader, pairs).duplicates(NearLimits(**rules))
     for (first, second), duplicate in zip(pairs, judged, strict=True):
         alone = Detector(load_engine("auto"), load_index("scan"), boilerplate="keep", **rules)
         alone.decide(first)
@@ -181,7 +181,7 @@ def test_calibration_proposes_limits_that_tell_the_pages_apart(
     report = calibrate(files[0])
     assert (report["pages"], report["near"]) == (60, 30)
     assert (report["precision"], report["recall"]) == (1.0, 1.0)
-    proposal = Limits(**report["proposal"])
+    proposal = NearLimits(**report["proposal"])
     assert evaluate(*files, proposal)["f1"] == 1.0
     assert commands.main(["calibrate", str(files[0])]) == 0
     assert f"NEARDUP_DISTANCE = {proposal.distance}" in capsys.readouterr().out
@@ -196,7 +196,7 @@ def test_calibration_without_near_pages_keeps_the_defaults(
     path = write(tmp_path / "pages", pages)
     assert commands.main(["calibrate", str(path)]) == 0
     assert "No pair is near: keep the defaults." in capsys.readouterr().out
-    assert Limits(**calibrate(path)["proposal"]) == Limits()
+    assert NearLimits(**calibrate(path)["proposal"]) == NearLimits()
 
 
 def test_calibration_needs_two_different_pages(tmp_path: Path) -> None:
@@ -234,13 +234,13 @@ def test_a_text_shorter_than_a_shingle_is_one() -> None:
 def test_the_defaults_meet_their_targets_on_real_pages(shared_data: Path) -> None:
     pairs = shared_data / "pairs"
     files = pairs / "pages.jsonl.gz", pairs / "pairs.jsonl.gz"
-    report = evaluate(*files, Limits(), templates=True, keys=2)
+    report = evaluate(*files, NearLimits(), templates=True, keys=2)
     assert report["recall_over_keys"]["low"] >= 0.99
     # Two pairs of one page under two templates: distinct as a whole, equal by their main text.
     assert report["wrong"] <= 2
-    report = evaluate(*files, Limits(), templates=True, label="label")
+    report = evaluate(*files, NearLimits(), templates=True, label="label")
     assert (report["precision"], report["recall"] >= 0.92) == (1.0, True)
-    report = evaluate(*files, Limits(), templates=True, whole_pages=True)
+    report = evaluate(*files, NearLimits(), templates=True, whole_pages=True)
     assert report["recall"] >= 0.91
 
 
@@ -264,10 +264,10 @@ def test_no_page_of_a_real_documentation_is_dropped_for_one_on_another_subject(
 def test_keys_tell_what_is_chance(
     files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    report = evaluate(*files, Limits(), keys=3)
+    report = evaluate(*files, NearLimits(), keys=3)
     assert report["recall_over_keys"] == {"median": 1.0, "low": 1.0, "high": 1.0}
     assert report["flips"] == {"n": 0, "of": 90, "low": None, "high": None}
-    strict = evaluate(*files, Limits(similarity=0.975), keys=3)
+    strict = evaluate(*files, NearLimits(similarity=0.975), keys=3)
     assert 0 < strict["flips"]["n"] <= 60
     assert 0.9 < strict["flips"]["low"] <= strict["flips"]["high"] < 1
     assert commands.main(["evaluate", *map(str, files), "--keys", "2"]) == 0
@@ -275,14 +275,14 @@ def test_keys_tell_what_is_chance(
 
 
 def test_pages_of_other_sites_are_no_duplicates_within_a_site(files: tuple[Path, Path]) -> None:
-    assert evaluate(*files, Limits(), scope="site")["recall"] == 0.0
+    assert evaluate(*files, NearLimits(), scope="site")["recall"] == 0.0
 
 
 def test_the_field_of_the_label_can_be_named(files: tuple[Path, Path]) -> None:
-    report = evaluate(*files, Limits(), label="label")
+    report = evaluate(*files, NearLimits(), label="label")
     assert (report["pairs"], report["found"] + report["missed"]) == (90, 30)
     with pytest.raises(InputError, match="line 1: the pair has no field 'other'"):
-        evaluate(*files, Limits(), label="other")
+        evaluate(*files, NearLimits(), label="other")
 
 
 @pytest.mark.parametrize("kind", ["csv", "json", "jsonl.zst", "parquet", "warc.gz"])
@@ -296,7 +296,7 @@ def test_pages_and_pairs_come_from_every_format_that_dedup_reads(tmp_path: Path,
     pairs += [{"a": ids[i], "b": ids[(i + 1) % 4], "label": "distinct"} for i in range(4)]
     pages = stored(tmp_path / f"pages.{kind}", rows)
     labels = stored(tmp_path / f"pairs.{kind.replace('warc.gz', 'csv')}", pairs)
-    report = evaluate(pages, labels, Limits())
+    report = evaluate(pages, labels, NearLimits())
     assert (report["found"], report["kept"], report["pairs"]) == (4, 4, 8)
     assert calibrate(pages)["near"] == 4
 

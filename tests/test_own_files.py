@@ -23,7 +23,7 @@ from scrapy_neardup.offline.dedup.columns import Fields
 from scrapy_neardup.offline.dedup.formats import columns_of, format_of
 from scrapy_neardup.offline.dedup.inputs import find_inputs, stored_stdin
 from scrapy_neardup.offline.dedup.job import DedupJob
-from scrapy_neardup.offline.dedup.record import Limits
+from scrapy_neardup.offline.dedup.record import InputLimits
 from scrapy_neardup.offline.dedup.run import dedup
 from scrapy_neardup.offline.dedup.writing import cut_back
 from scrapy_neardup.own_files import NotOurFile, refuse_links, refuse_links_below
@@ -207,7 +207,7 @@ def test_copied_pages_are_on_the_disk_with_the_names_of_their_files(
     (given / "a").mkdir(parents=True)
     (given / "a" / "1.html").write_text("<p>words")
     (source,) = find_inputs([given])
-    form = format_of(source, columns_of(source, Fields(), Limits()), Limits())
+    form = format_of(source, columns_of(source, Fields(), InputLimits()), InputLimits())
     (chunk,) = form.chunks()
     out.parent.mkdir()
     form.write(chunk, [True], True, out)

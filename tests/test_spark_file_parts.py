@@ -19,7 +19,7 @@ from pyarrow.fs import LocalFileSystem
 from scrapy_neardup.offline.dedup.columns import Fields
 from scrapy_neardup.offline.dedup.formats import records
 from scrapy_neardup.offline.dedup.inputs import Input, of_file
-from scrapy_neardup.offline.dedup.record import Limits
+from scrapy_neardup.offline.dedup.record import InputLimits
 from scrapy_neardup.offline.file_systems import file_system
 from scrapy_neardup.spark.file_parts import copy_part, parts
 from scrapy_neardup.spark.storage import local_copy
@@ -37,7 +37,7 @@ LINE = st.one_of(
 def read(source: Input, path: Path | None = None) -> list[Any]:
     """The records of an input, or of a copy of it."""
     given = source._replace(path=path or source.path)
-    return [*records(given, Fields(), Limits(record_bytes=200))]
+    return [*records(given, Fields(), InputLimits(record_bytes=200))]
 
 
 def read_copied(part: Input, folder: Path) -> list[Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_neardup.commands import NOTHING_FOUND
 from scrapy_neardup.commands.state_folder import add_state, state_folder
-from scrapy_neardup.commands.terminal import Progress, clean, complain, say, say_json
+from scrapy_neardup.commands.terminal import ProgressLine, clean, complain, say, say_json
 from scrapy_neardup.ledger.reader import LedgerReader
 from scrapy_neardup.ledger.schema import NOT_READ
 
@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
     found = [
         choice(cluster)
         for cluster in clusters(
-            LedgerReader(state_folder(options.state), Progress("reading the ledger"))
+            LedgerReader(state_folder(options.state), ProgressLine("reading the ledger"))
         )
     ]
     if options.json:
@@ -68,11 +68,13 @@ def clusters(reader: LedgerReader) -> Iterator[list[Decided]]:
 def choice(cluster: list[Decided]) -> dict[str, Any]:
     """The URL of a cluster to keep, and why."""
     from scrapy_neardup.offline.dedup.copies import Member, chosen, why_best
-    from scrapy_neardup.offline.dedup.deciding import Place
+    from scrapy_neardup.offline.dedup.deciding import RecordPlace
     from scrapy_neardup.offline.dedup.traits import Traits
 
     members = [
-        Member(Place(0, 0, at), decided.url, Traits(decided.words or 0, decided.time, None, None))
+        Member(
+            RecordPlace(0, 0, at), decided.url, Traits(decided.words or 0, decided.time, None, None)
+        )
         for at, decided in enumerate(cluster)
     ]
     best = chosen(members, "best")

@@ -221,7 +221,7 @@ def job_of(options: argparse.Namespace, out: Path) -> DedupJob:
         stored_stdin,
     )
     from scrapy_neardup.offline.dedup.job import DedupJob
-    from scrapy_neardup.offline.dedup.record import MIB, Limits
+    from scrapy_neardup.offline.dedup.record import MIB, InputLimits
     from scrapy_neardup.settings import NearDupSettings
 
     settings = NearDupSettings.from_settings(
@@ -241,7 +241,7 @@ def job_of(options: argparse.Namespace, out: Path) -> DedupJob:
         settings,
         Fields(options.url, options.text, options.html, not options.no_url),
         max(1, options.jobs or cores()),
-        Limits(options.max_record_mb * MIB, options.max_ratio),
+        InputLimits(options.max_record_mb * MIB, options.max_ratio),
         options.keep,
         options.against,
         options.index,

@@ -95,14 +95,14 @@ def bits(value: str) -> int | None:
 
 def run(options: argparse.Namespace) -> int:
     """Read, measure, tell."""
-    from scrapy_neardup.detect.near import Limits
+    from scrapy_neardup.detect.near import NearLimits
     from scrapy_neardup.offline.evaluation import evaluate
 
-    given = {f.name: getattr(options, f.name) for f in fields(Limits) if f.name in options}
+    given = {f.name: getattr(options, f.name) for f in fields(NearLimits) if f.name in options}
     report = evaluate(
         options.pages,
         options.pairs,
-        Limits(**given),
+        NearLimits(**given),
         options.templates,
         options.facts or ("compare" if options.templates else "ignore"),
         whole_pages=options.records,

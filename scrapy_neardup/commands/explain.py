@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_neardup.commands import NOTHING_FOUND
 from scrapy_neardup.commands.state_folder import add_state_option, state_folder
-from scrapy_neardup.commands.terminal import Progress, clean, colour, complain, say, say_json
+from scrapy_neardup.commands.terminal import ProgressLine, clean, colour, complain, say, say_json
 from scrapy_neardup.detect.decision import VISIT, WORDING
 from scrapy_neardup.ledger.reader import NO_LIMIT, LedgerReader
 from scrapy_neardup.ledger.schema import Decided
-from scrapy_neardup.report.text_diff import Difference, differences, marked
+from scrapy_neardup.report.text_diff import WordDifference, differences, marked
 
 if TYPE_CHECKING:
     from scrapy_neardup.urls.key import UrlKeyRules
@@ -69,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Tell what the ledger knows of the URL; exit code 1 if that is nothing."""
-    reader = LedgerReader(state_folder(options.state), Progress("looking for other spellings"))
+    reader = LedgerReader(state_folder(options.state), ProgressLine("looking for other spellings"))
     decisions = reader.of_url(options.url)
     n_duplicates = reader.n_duplicates_of(options.url)
     most = NO_LIMIT if options.json else MAX_DUPLICATES_SHOWN
@@ -349,7 +349,7 @@ def say_differences(original: str, page: str) -> None:
     """Print what differs: removed words as [-words-], added ones as {+words+}."""
     found = list(differences(original, page))
     for difference in found[:MAX_DIFFERENCES_SHOWN]:
-        words = Difference(*map(clean, difference))
+        words = WordDifference(*map(clean, difference))
         marks = [colour(mark, "red" if mark[0] == "[" else "green") for mark in marked(words)]
         say(f"    … {words.before} {' '.join(marks)} {words.after} …")
     if len(found) > MAX_DIFFERENCES_SHOWN:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy_neardup.commands.state_folder import add_state, state_folder
-from scrapy_neardup.commands.terminal import Output, Progress, clean, say, say_json
+from scrapy_neardup.commands.terminal import Output, ProgressLine, clean, say, say_json
 from scrapy_neardup.errors import NearDupError
 from scrapy_neardup.ledger.reader import LedgerReader
 from scrapy_neardup.own_files import replacing
@@ -69,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Write the file and say how many decisions it holds."""
     # Lines on a terminal say enough.
-    tell = None if options.output is None else Progress("exporting decisions")
+    tell = None if options.output is None else ProgressLine("exporting decisions")
     rows = exported(LedgerReader(state_folder(options.state), tell))
     form = options.format or (options.output.suffix[1:] if options.output else "jsonl")
     if form not in FORMATS:

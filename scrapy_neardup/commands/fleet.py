@@ -18,7 +18,7 @@ from scrapy_neardup.commands import NOTHING_FOUND
 from scrapy_neardup.commands.terminal import clean, complain, say, say_json, say_table
 
 if TYPE_CHECKING:
-    from scrapy_neardup.fleet.operations import Operator, Status
+    from scrapy_neardup.fleet.operations import FleetStatus, Operator
 
 EXAMPLES = """\
   scrapy neardup fleet status redis://cache.internal:6379/0
@@ -102,7 +102,7 @@ def tell(options: argparse.Namespace, what: str, n: int, of: str) -> int:
     return 0
 
 
-def show(status: Status, options: argparse.Namespace) -> int:
+def show(status: FleetStatus, options: argparse.Namespace) -> int:
     """Status, or what is wrong."""
     from scrapy_neardup.fleet.operations import troubles
 
@@ -127,7 +127,7 @@ def show(status: Status, options: argparse.Namespace) -> int:
     return NOTHING_FOUND if found and options.action == "check" else 0
 
 
-def say_status(status: Status) -> None:
+def say_status(status: FleetStatus) -> None:
     """Status as text."""
     from scrapy_neardup.fleet.protocol import MAX_SLICES
 

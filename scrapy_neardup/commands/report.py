@@ -11,7 +11,7 @@ from pathlib import Path
 
 from scrapy_neardup.commands.numbers import at_least
 from scrapy_neardup.commands.state_folder import add_state, state_folder
-from scrapy_neardup.commands.terminal import Progress, say, say_json
+from scrapy_neardup.commands.terminal import ProgressLine, say, say_json
 from scrapy_neardup.report.data import ROWS
 from scrapy_neardup.report.page import write_report
 
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the report and say where."""
-    tell = Progress("reading the ledger")
+    tell = ProgressLine("reading the ledger")
     written = write_report(state_folder(options.state), options.output, options.rows, tell)
     if options.json:
         say_json({"file": str(options.output), "bytes": written})

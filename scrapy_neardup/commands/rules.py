@@ -20,7 +20,7 @@ from scrapy_neardup.commands.state_folder import (
     require_state,
     state_folder,
 )
-from scrapy_neardup.commands.terminal import Progress, clean, colour, complain, say, say_json
+from scrapy_neardup.commands.terminal import ProgressLine, clean, colour, complain, say, say_json
 from scrapy_neardup.errors import StateError
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ def learnt(rules: list[Rule], folder: Path) -> list[Rule]:
     from scrapy_neardup.settings import NearDupSettings
 
     settings = NearDupSettings.from_settings(get_project_settings())
-    reader = LedgerReader(folder, Progress("learning from the ledger"))
+    reader = LedgerReader(folder, ProgressLine("learning from the ledger"))
     if any(run.rules.get("NEARDUP_LEDGER") == "duplicates" for run in reader.runs()):
         raise StateError(
             f"{folder}: its ledger holds duplicates only, which nothing could contradict; crawl "

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from scrapy_neardup.commands.numbers import at_least
 from scrapy_neardup.commands.state_folder import add_state, state_folder
-from scrapy_neardup.commands.terminal import Progress, clean, colour, say, say_json, say_table
+from scrapy_neardup.commands.terminal import ProgressLine, clean, colour, say, say_json, say_table
 from scrapy_neardup.ledger.schema import KINDS
 from scrapy_neardup.report.summary import Cluster, Savings, Summary, Tally, summarise
 
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the totals."""
-    summary = summarise(state_folder(options.state), Progress("reading the ledger"))
+    summary = summarise(state_folder(options.state), ProgressLine("reading the ledger"))
     if options.json:
         say_json(as_json(summary, options.top))
     else:

@@ -58,7 +58,7 @@ def replace_closed_streams() -> None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
 
 
-class Progress:
+class ProgressLine:
     """How far a command has come: a line on the error stream, if that is a terminal.
 
     It appears if the command takes longer than SHOWN_AFTER_S, and goes when that ends.

@@ -17,7 +17,7 @@ from scrapy_neardup.commands.state_folder import (
     require_state,
     state_folder,
 )
-from scrapy_neardup.commands.terminal import Progress, clean, complain, say, say_json
+from scrapy_neardup.commands.terminal import ProgressLine, clean, complain, say, say_json
 from scrapy_neardup.errors import LedgerError
 from scrapy_neardup.ledger.reader import LedgerReader
 from scrapy_neardup.ledger.schema import DUPLICATE_KINDS
@@ -76,7 +76,7 @@ def found(state: Path, pattern: str) -> list[Override]:
     from scrapy_neardup.ledger.undo import Override
 
     if "*" in pattern:
-        return dropped(LedgerReader(state, Progress("reading the ledger")), pattern)
+        return dropped(LedgerReader(state, ProgressLine("reading the ledger")), pattern)
     try:
         decisions = LedgerReader(state).of_url(pattern)
     except LedgerError:  # NEARDUP_LEDGER="off"

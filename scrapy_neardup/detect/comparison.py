@@ -6,7 +6,7 @@ import numpy as np
 
 from scrapy_neardup.detect import odd_sketch
 from scrapy_neardup.detect.facts import differences, differences_of_wholes, reworded
-from scrapy_neardup.detect.near import Limits, Measured, own_parts_agree
+from scrapy_neardup.detect.near import Measured, NearLimits, own_parts_agree
 from scrapy_neardup.detect.odd_sketch import ROW_WORDS, OddRows, least_differing
 from scrapy_neardup.detect.page_reading import OwnPart
 from scrapy_neardup.detect.page_row import PageRows
@@ -22,7 +22,9 @@ class Comparison:
     key            of the sketches
     """
 
-    def __init__(self, limits: Limits, compare_facts: bool, whole_pages: bool, key: int) -> None:
+    def __init__(
+        self, limits: NearLimits, compare_facts: bool, whole_pages: bool, key: int
+    ) -> None:
         self.limits = limits
         self.compare_facts = compare_facts
         self.whole_pages = whole_pages

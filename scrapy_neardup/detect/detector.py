@@ -25,7 +25,7 @@ from scrapy_neardup.detect.near import (
     FEW_WORDS,
     MIN_WORDS,
     SIMILARITY,
-    Limits,
+    NearLimits,
     in_order,
     near,
 )
@@ -40,9 +40,9 @@ from scrapy_neardup.detect.page_row import (
     say_the_same,
     width,
 )
-from scrapy_neardup.detect.page_table import Page, PageTable, digest_key, digest_of, site_number
+from scrapy_neardup.detect.page_table import PageRow, PageTable, digest_key, digest_of, site_number
 from scrapy_neardup.detect.sites import host_of, site_of
-from scrapy_neardup.detect.templates import NOTHING, TEMPLATE_BYTES, Host, HostTemplates
+from scrapy_neardup.detect.templates import NOTHING, TEMPLATE_BYTES, HostBlocks, HostTemplates
 from scrapy_neardup.detect.text import exact_text, words_and_blocks
 from scrapy_neardup.detect.titles import TitleIndex
 from scrapy_neardup.engines import Engine
@@ -138,7 +138,7 @@ class Detector:
         self.pages = PageTable(width(engine.sketch_spec.n_words))
         self.templates = HostTemplates(template_bytes)
         self.echoes = VisitEchoes()
-        self.limits = Limits(distance, confirm_distance, similarity, min_words)
+        self.limits = NearLimits(distance, confirm_distance, similarity, min_words)
         self.scope = scope
         self.admit = admit
         self.boilerplate = boilerplate
@@ -299,7 +299,7 @@ class Detector:
             differs=nearly.differs,
         )
 
-    def restore(self, page: Page, indexed: bool) -> int:
+    def restore(self, page: PageRow, indexed: bool) -> int:
         """Remember a page as the state kept it, in place of its URL's earlier one; its id.
 
         indexed: whether other pages may be near it, as with kinds "new" and "near".
@@ -345,7 +345,7 @@ class Detector:
             self.index.discard(fingerprint, page_id)
         self._titles.remove(page, page_id)
 
-    def _fingerprints(self, page: Page) -> set[int]:
+    def _fingerprints(self, page: PageRow) -> set[int]:
         """What a page is found by: its fingerprint, and that of its own part."""
         found_by = (page.fingerprint, int(page.sketch[0]))
         return {self._indexed(fingerprint, page.site) for fingerprint in found_by}
@@ -483,10 +483,10 @@ class Detector:
             self._last = last = self._own_part(reading, known)
         return last
 
-    def _own_part(self, reading: PageReading, known: Host) -> OwnPart:
+    def _own_part(self, reading: PageReading, known: HostBlocks) -> OwnPart:
         return OwnPart(reading, known, self.engine, self.limits.min_words)
 
-    def _templates_of(self, reading: PageReading) -> Host:
+    def _templates_of(self, reading: PageReading) -> HostBlocks:
         """The templates of a page's host, as far as they count."""
         known = self.templates.known(reading.host)
         if known is None or not known.is_warm or self.boilerplate == "keep":
@@ -601,10 +601,10 @@ class Detector:
     def _remember(self, page: OwnPart, indexed: bool) -> int:
         reading = page.reading
         scope, fingerprint = self._scope_of(reading.site), reading.signatures.fingerprint
-        row = Page(fingerprint, page.row, reading.digest, scope, reading.url, time.time())
+        row = PageRow(fingerprint, page.row, reading.digest, scope, reading.url, time.time())
         return self._add(row, indexed)
 
-    def _add(self, page: Page, indexed: bool) -> int:
+    def _add(self, page: PageRow, indexed: bool) -> int:
         id = self.pages.add(page)
         try:
             for fingerprint in self._fingerprints(page) if indexed else ():

@@ -26,7 +26,7 @@ ORDER = ("sketch_distance", "distance", "id")
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class NearLimits:
     """How far apart two pages may be and still be near; every bound is inclusive.
 
     distance          fingerprint bits that may differ
@@ -71,7 +71,7 @@ TemplateRule = Callable[[I64Array], BoolArray]
 
 def near(
     measured: Measured,
-    limits: Limits,
+    limits: NearLimits,
     template_rule: TemplateRule | None = None,
 ) -> BoolArray:
     """Which candidates are near, as a whole or in their own parts; shape (n,).
@@ -98,7 +98,7 @@ def in_order(ids: I64Array, measured: Measured) -> I64Array:
     return np.lexsort((ids, measured.distances, measured.sketch_distances))
 
 
-def own_parts_agree(own_words: I64Array, similarity: F64Array, limits: Limits) -> BoolArray:
+def own_parts_agree(own_words: I64Array, similarity: F64Array, limits: NearLimits) -> BoolArray:
     """Which pages are also near in what is left without their host's templates; shape (n,).
 
     own_words: those of the page outside templates; fewer than min_words are too little to judge

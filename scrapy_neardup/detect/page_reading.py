@@ -15,7 +15,7 @@ from scrapy_neardup.detect.facts import NO_FACTS, Facts, packed
 from scrapy_neardup.detect.odd_sketch import OddRows
 from scrapy_neardup.detect.page_row import NO_ATTRIBUTES, attribute_bits
 from scrapy_neardup.detect.page_table import digest_of
-from scrapy_neardup.detect.templates import NOTHING, Host, each_once
+from scrapy_neardup.detect.templates import NOTHING, HostBlocks, each_once
 from scrapy_neardup.detect.text import Blocks
 from scrapy_neardup.engines import Engine, Signatures
 from scrapy_neardup.errors import EngineFailed
@@ -157,7 +157,9 @@ class PageReading:
 class OwnPart:
     """What a host's templates leave of a page; each part is made when it is first asked for."""
 
-    def __init__(self, page: PageReading, known: Host, engine: Engine, min_words: int) -> None:
+    def __init__(
+        self, page: PageReading, known: HostBlocks, engine: Engine, min_words: int
+    ) -> None:
         """known: the host's templates; min_words: fewer are too little to compare pages by."""
         self.reading = page
         self.known = known

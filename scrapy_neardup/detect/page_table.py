@@ -27,7 +27,7 @@ PART_BYTES = 64 << 20  # of a column: the most that is in memory because a file 
 MAX_PAGES = 2**32 - 1
 
 
-class Page(NamedTuple):
+class PageRow(NamedTuple):
     """One row."""
 
     fingerprint: int
@@ -237,7 +237,7 @@ def map_columns(
     return lengths.pop()
 
 
-def page_name(page: Page) -> int:
+def page_name(page: PageRow) -> int:
     """The name of a page, as PageTable.name() gives it."""
     url = page.url.encode("utf-8", "surrogatepass")
     return _url_key(url) ^ int.from_bytes(page.digest[:8], "little")
@@ -287,7 +287,7 @@ class PageTable:
         """Rows, forgotten ones included: the next page's id."""
         return len(self.fingerprints)
 
-    def add(self, page: Page) -> int:
+    def add(self, page: PageRow) -> int:
         """Store a page and return its id. Where that fails, the table is what it was."""
         id, n_bytes = self.n_rows, len(self._url_bytes)
         if id >= MAX_PAGES:
@@ -302,7 +302,7 @@ class PageTable:
         self._n_alive += 1
         return id
 
-    def _append(self, page: Page, id: int, n_bytes: int) -> None:
+    def _append(self, page: PageRow, id: int, n_bytes: int) -> None:
         url = page.url.encode("utf-8", "surrogatepass")
         url_key = _url_key(url)
         self.fingerprints.append(page.fingerprint)
@@ -395,9 +395,9 @@ class PageTable:
         url: bytes = self._url_bytes.span(start, int(self._url_ends[id])).tobytes()
         return url
 
-    def page(self, id: int) -> Page:
+    def page(self, id: int) -> PageRow:
         """A row. Raises IndexError."""
-        return Page(
+        return PageRow(
             int(self.fingerprints[id]),
             self.sketches[id],
             self.digests[id].astype("<u8").tobytes(),

@@ -17,7 +17,7 @@ import numpy as np
 from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.detect.echoes import Echo, echoes_of
 from scrapy_neardup.detect.page_table import digest_of
-from scrapy_neardup.detect.templates import NOTHING, Host, HostTemplates, located
+from scrapy_neardup.detect.templates import NOTHING, HostBlocks, HostTemplates, located
 from scrapy_neardup.kernels.numpy_twin import BoolArray, U32Array, U64Array
 
 # Of one page; of a longer one only the digest is known, and of its text as it is.
@@ -150,7 +150,7 @@ def always(masks: U32Array) -> BoolArray:
     return np.ones(len(masks), dtype=bool)
 
 
-class Difference(NamedTuple):
+class RevisionDifference(NamedTuple):
     """In what a page differs from its earlier self.
 
     places     of each line that differs, the keys of where it stands: none to two
@@ -189,7 +189,7 @@ def _hashes(lines: list[str]) -> U32Array:
     return np.array(crcs, dtype=np.uint32)
 
 
-def difference(earlier: Lines, now: Lines, stable: BoolFunction = always) -> Difference:
+def difference(earlier: Lines, now: Lines, stable: BoolFunction = always) -> RevisionDifference:
     """In which lines two visits of a page differ; O(n log n).
 
     A line with an equal mask in both varies at its own place. Any other stands at a distance
@@ -212,10 +212,12 @@ def difference(earlier: Lines, now: Lines, stable: BoolFunction = always) -> Dif
     if not places:  # the same lines in another order, or as often
         present.add(REORDERED)
         places.append([REORDERED])
-    return Difference(places, present, _lost(earlier, now), added.tolist(), len(gone))
+    return RevisionDifference(places, present, _lost(earlier, now), added.tolist(), len(gone))
 
 
-def exact_difference(earlier: Lines, now: Lines, stable: BoolFunction = always) -> Difference:
+def exact_difference(
+    earlier: Lines, now: Lines, stable: BoolFunction = always
+) -> RevisionDifference:
     """In which lines two readings of a page differ, their order and number included; O(n log n).
 
     Only a line whose mask each of both has once varies at its own place, or is an anchor: of
@@ -232,7 +234,7 @@ def exact_difference(earlier: Lines, now: Lines, stable: BoolFunction = always) 
         is_single = np.isin(lines.masked, once)
         masks = lines.masked.tolist()
         places += [[masks[at]] if is_single[at] else keys[at] for at in differing]
-    return Difference(places, present, _lost(earlier, now), added, len(gone))
+    return RevisionDifference(places, present, _lost(earlier, now), added, len(gone))
 
 
 def _once(masks: U32Array) -> U32Array:
@@ -354,7 +356,7 @@ class Noise:
 
     def difference(
         self, host: int, earlier: Lines, now: Lines, held: Held = Held.FIELDS
-    ) -> Difference:
+    ) -> RevisionDifference:
         """In which lines two visits differ, by what is known of the host's lines."""
         found = exact_difference if held else difference
         return found(earlier, now, lambda masks: self._is_stable(host, masks))
@@ -367,16 +369,16 @@ class Noise:
         stable: BoolArray = (n_lost < 2) | (n_lost < UNSTABLE * (n_stayed + n_lost))
         return stable
 
-    def learn(self, host: int, found: Difference) -> None:
+    def learn(self, host: int, found: RevisionDifference) -> None:
         """A page of a host was compared with its earlier self."""
         self._learn(host, found, self._present, self._varied)
 
-    def learn_twice(self, host: int, found: Difference) -> None:
+    def learn_twice(self, host: int, found: RevisionDifference) -> None:
         """A page of a host was read twice in one visit."""
         self._learn(host, found, self._twice_present, self._twice_varied)
 
     def _learn(
-        self, host: int, found: Difference, present: HostTemplates, varied: HostTemplates
+        self, host: int, found: RevisionDifference, present: HostTemplates, varied: HostTemplates
     ) -> None:
         present.learn(host, _array(found.present))
         varied.learn(host, np.concatenate([_array(_keys(found.places)), found.lost]))
@@ -493,7 +495,7 @@ def _array(keys: AbstractSet[int]) -> U64Array:
     return np.array(sorted(keys), np.uint64)
 
 
-def _counts(host: Host | None, hashes: U64Array) -> U32Array:
+def _counts(host: HostBlocks | None, hashes: U64Array) -> U32Array:
     """On how many pages of a host each hash was."""
     known = host or NOTHING
     places, found = located(hashes, known.hashes)

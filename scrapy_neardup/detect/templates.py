@@ -32,7 +32,7 @@ PATIENCE = 1000  # pages until dropping blocks is tried again, where it made lit
 Integers = U64Array | I64Array
 
 
-class Host(NamedTuple):
+class HostBlocks(NamedTuple):
     """What is known of a host: on how many of its pages each block stood.
 
     A count is too low by one for each time that blocks were dropped after they were seen once.
@@ -58,20 +58,20 @@ class Host(NamedTuple):
         """Whether enough pages were read to know its templates."""
         return self.n_pages >= WARM
 
-    def with_page(self, hashes: U64Array) -> Host:
+    def with_page(self, hashes: U64Array) -> HostBlocks:
         """The host after one more page, whose blocks ascend, each counting once; after MAX_PAGES
         none."""
         if self.n_pages >= MAX_PAGES:
             return self
         counted = kernels.templates.counted(self.hashes, self.counts, hashes)
-        return Host(self.n_pages + 1, *counted, self.trimmed_at, self.used_at)
+        return HostBlocks(self.n_pages + 1, *counted, self.trimmed_at, self.used_at)
 
     @property
     def is_too_large(self) -> bool:
         """Whether it has more blocks than are kept of one host."""
         return len(self.hashes) > MAX_BLOCKS_OF_A_HOST
 
-    def bounded(self) -> Host:
+    def bounded(self) -> HostBlocks:
         """The host without its rarest blocks if it has too many; never without a template's.
 
         One whose templates are too many is as if its pages had not been read.
@@ -92,12 +92,12 @@ class Host(NamedTuple):
         """
         return self.n_pages >= max(WARM, 2 * self.trimmed_at)
 
-    def trimmed(self) -> Host:
+    def trimmed(self) -> HostBlocks:
         """The host without blocks seen once, most of which no other page will have."""
         kept = self._only(np.flatnonzero(self.counts > 1))
         return kept._replace(trimmed_at=self.n_pages)
 
-    def _only(self, kept: I64Array) -> Host:
+    def _only(self, kept: I64Array) -> HostBlocks:
         return self._replace(hashes=self.hashes[kept], counts=self.counts[kept])
 
     @property
@@ -111,7 +111,7 @@ class Host(NamedTuple):
         return b"".join(part.tobytes() for part in numbers)
 
     @classmethod
-    def unpack(cls, packed: bytes) -> Host:
+    def unpack(cls, packed: bytes) -> HostBlocks:
         """What pack() described. Raises BrokenInvariant."""
         n_blocks, rest = divmod(len(packed) - 4, 12)
         if rest or n_blocks < 0:
@@ -157,7 +157,7 @@ def each_once(hashes: U64Array) -> U64Array:
     return ascending[first]
 
 
-NOTHING = Host(0, np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint32))
+NOTHING = HostBlocks(0, np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint32))
 
 
 class HostTemplates:
@@ -178,18 +178,18 @@ class HostTemplates:
         self.n_without_room = 0  # pages whose host was refused or forgotten
         self._n_read = 0
         self._trim_from = 0  # pages read
-        self._hosts: OrderedDict[int, Host] = OrderedDict()  # in the order of their last use
+        self._hosts: OrderedDict[int, HostBlocks] = OrderedDict()  # in the order of their last use
 
     def learn(self, host: int, hashes: U64Array) -> None:
         """Count the blocks of a page, each once."""
         self._n_read += 1
         self.adopt(host, self._hosts.get(host, NOTHING).with_page(np.sort(hashes)))
 
-    def known(self, host: int) -> Host | None:
+    def known(self, host: int) -> HostBlocks | None:
         """What is known of a host."""
         return self._hosts.get(host)
 
-    def hosts(self) -> list[tuple[int, Host]]:
+    def hosts(self) -> list[tuple[int, HostBlocks]]:
         """All hosts, and what is known of each."""
         return list(self._hosts.items())
 
@@ -198,13 +198,13 @@ class HostTemplates:
         """Whether a host that is not known yet would be taken in."""
         return self._has_room(BYTES_OF_A_HOST, is_known=False)
 
-    def adopt(self, host: int, learnt: Host) -> None:
+    def adopt(self, host: int, learnt: HostBlocks) -> None:
         """Take what was learnt of a host, here or elsewhere, for all that is known of it."""
         is_known = host in self._hosts
         self.forget(host)
         learnt = learnt.bounded()
         if learnt.n_pages and self._has_room(learnt.nbytes, is_known):
-            self._hosts[host] = Host(*learnt[:4], self._n_read)
+            self._hosts[host] = HostBlocks(*learnt[:4], self._n_read)
             self.nbytes += learnt.nbytes
         else:
             self.n_without_room += 1
@@ -288,7 +288,7 @@ class HostTemplates:
         columns = (arrays[name].tolist() for name in names)
         for number, n_pages, end, trimmed_at, used_at in zip(*columns, strict=True):
             hashes, counts = arrays["hashes"][start:end], arrays["counts"][start:end]
-            host = Host(n_pages, hashes, counts, trimmed_at, used_at)
+            host = HostBlocks(n_pages, hashes, counts, trimmed_at, used_at)
             templates._hosts[number] = host
             templates.nbytes += host.nbytes
             start = end

@@ -9,7 +9,7 @@ import numpy as np
 
 from scrapy_neardup.detect.id_table import IdTable
 from scrapy_neardup.detect.page_row import TITLE
-from scrapy_neardup.detect.page_table import Page, PageTable
+from scrapy_neardup.detect.page_table import PageRow, PageTable
 from scrapy_neardup.kernels.numpy_twin import I64Array
 from scrapy_neardup.stored_arrays import grown_with
 
@@ -25,12 +25,12 @@ class TitleIndex:
         self._ids = IdTable()
         self._grows: object = object()  # see Joined
 
-    def add(self, page: Page, id: int) -> None:
+    def add(self, page: PageRow, id: int) -> None:
         """Let a page of the page table be found. O(1)."""
         if page.sketch[TITLE]:
             self._ids.put(_key(page), id)
 
-    def remove(self, page: Page, id: int) -> None:
+    def remove(self, page: PageRow, id: int) -> None:
         """Let a page be found no longer."""
         self._ids.remove(_key(page), id)
 
@@ -68,5 +68,5 @@ class TitleIndex:
         return titles
 
 
-def _key(page: Page) -> int:
+def _key(page: PageRow) -> int:
     return int(page.sketch[TITLE]) ^ page.site

@@ -45,7 +45,7 @@ class Queue(NamedTuple):
     lost: int  # waiting, at least, of which the server has only the id
 
 
-class Status(NamedTuple):
+class FleetStatus(NamedTuple):
     """A fleet on its server."""
 
     is_there: bool
@@ -69,18 +69,18 @@ class Operator:
         """Close the connection."""
         self._client.close()
 
-    def status(self) -> Status:
+    def status(self) -> FleetStatus:
         """How the fleet stands."""
         try:
             return self._status()
         except failures() as error:
             raise FleetError(f"the server fails or refuses: {error}") from error
 
-    def _status(self) -> Status:
+    def _status(self) -> FleetStatus:
         client = self._client
         filters = filter(FILTERS.search, self._names(":u:*"))
         slices = [_count(name, client.hget(name, "slices") or 0) for name in filters]
-        return Status(
+        return FleetStatus(
             bool(client.exists(self._secret_name)),
             self._n_workers(),
             max(slices, default=0),
@@ -295,7 +295,7 @@ def _time(cluster: Any) -> tuple[int, int]:
     return int(seconds), int(micros)
 
 
-def troubles(status: Status) -> list[str]:
+def troubles(status: FleetStatus) -> list[str]:
     """What could lose the fleet's data, or stop it, in sentences."""
     found = [] if status.is_there else ["there is no fleet under this prefix"]
     if status.fullest_shard == MAX_SLICES:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from scrapy_neardup.detect.item_table import KeptItem
 from scrapy_neardup.detect.page_table import site_number
 from scrapy_neardup.detect.sites import site_of
-from scrapy_neardup.detect.templates import Host
+from scrapy_neardup.detect.templates import HostBlocks
 from scrapy_neardup.errors import FleetError
 from scrapy_neardup.fleet import scripts
 from scrapy_neardup.state.records import (
@@ -355,8 +355,8 @@ def _unpacked_items(answer: list[bytes]) -> list[KeptItem]:
     return [unpack_item(item) for item in answer]
 
 
-def _host(answer: bytes | None) -> Host | None:
-    return None if answer is None else Host.unpack(answer)
+def _host(answer: bytes | None) -> HostBlocks | None:
+    return None if answer is None else HostBlocks.unpack(answer)
 
 
 def _as_it_is(answer: Any) -> Any:

@@ -25,7 +25,7 @@ from scrapy_neardup.fleet.change_log import ChangeLog, run_key
 from scrapy_neardup.fleet.futures import answer_of
 from scrapy_neardup.fleet.link import Link
 from scrapy_neardup.fleet.protocol import Call, pairs_of, shard_of_site, shards_of, visits_key
-from scrapy_neardup.fleet.visit_records import HEAD_BYTES, Reader, pack, unpack
+from scrapy_neardup.fleet.visit_records import HEAD_BYTES, PageReader, pack, unpack
 from scrapy_neardup.fleet.visit_scripts import LOG_MS, WHOLE
 from scrapy_neardup.sqlite_files import is_count
 from scrapy_neardup.state.visit import Visit, status_of
@@ -41,7 +41,7 @@ MAX_ROUNDS = 10_000  # of questions about the pages of a shard; the next run loo
 SITE_DIGITS = 16
 
 
-class Run(NamedTuple):
+class SharedRun(NamedTuple):
     """The run of a spider, as one worker takes part in it.
 
     worker  in hexadecimal digits
@@ -82,13 +82,13 @@ class LinkTeller:
                state, or failed over to a replica that lagged behind
     """
 
-    def __init__(self, link: Link, run: Run) -> None:
+    def __init__(self, link: Link, run: SharedRun) -> None:
         self._link, self._run = link, run
         self._linked: dict[bytes, None] = {}  # what the server knows or will be told, oldest first
         self._waiting: defaultdict[str, list[bytes]] = defaultdict(list)  # by site
         self._starts: dict[bytes, None] = {}
         self._untold_starts: list[bytes] = []
-        self._readers: set[Reader] = set()
+        self._readers: set[PageReader] = set()
         self._numbers: defaultdict[str, int] = defaultdict(int)  # of the last message, by shard
         self._heard: defaultdict[str, int] = defaultdict(int)  # and of the last that was answered
         self._unheard: set[tuple[str, int]] = set()
@@ -123,7 +123,7 @@ class LinkTeller:
             arguments = (name, url.encode("utf-8", "replace"))
             self._link.tell(Call(scripts.NOTE, key, arguments, bool, merges=True))
 
-    def reads(self, reader: Reader) -> None:
+    def reads(self, reader: PageReader) -> None:
         """A spider's callback reads pages."""
         if reader not in self._readers:
             self._readers.add(reader)
@@ -180,7 +180,7 @@ class Candidate(NamedTuple):
     """
 
     page: bytes
-    visits: list[tuple[Reader, bytes, Visit, int, int]]
+    visits: list[tuple[PageReader, bytes, Visit, int, int]]
 
     @property
     def visit(self) -> Visit:
@@ -194,10 +194,10 @@ class Unlinked:
     Raises Unanswered where the server does not answer; what was not marked by then is not gone.
     """
 
-    def __init__(self, link: Link, run: Run) -> None:
+    def __init__(self, link: Link, run: SharedRun) -> None:
         self._link, self._run = link, run
         self._log = ChangeLog(link.tell, run.prefix, run.spider, run.number)
-        self._readers: dict[bytes, Reader] = {}
+        self._readers: dict[bytes, PageReader] = {}
         self._told: dict[bytes, dict[str, int]] = {}  # worker → by shard its last message
 
     async def is_last(self, told: str) -> bool:
@@ -313,7 +313,12 @@ class Unlinked:
         run, now = self._run, time.time()
         status, url = status_of(home), one.visit.url
         change = Change(run.number, now, status, url, home, None)
-        arguments: list[Any] = [run.number, b"d" + Reader(run.spider, "").id, run.ttl_ms, one.page]
+        arguments: list[Any] = [
+            run.number,
+            b"d" + PageReader(run.spider, "").id,
+            run.ttl_ms,
+            one.page,
+        ]
         arguments += self._log.arguments(change)
         numbers = {b"w" + worker: n[shard] for worker, n in self._told.items() if shard in n}
         arguments += [run.notes(shard), len(numbers), *chain.from_iterable(numbers.items())]
@@ -353,11 +358,11 @@ def _floor(starts: dict[bytes, bytes], run: int) -> int | None:
     return max([since - 1, *(last for last in known.values() if last < run)])
 
 
-def _readers(stored: dict[bytes, bytes]) -> dict[bytes, Reader]:
+def _readers(stored: dict[bytes, bytes]) -> dict[bytes, PageReader]:
     """By what stands for them, spiders and callbacks."""
     found = {}
     for id, named in stored.items():
-        reader = Reader(*map(str, json.loads(named)))
+        reader = PageReader(*map(str, json.loads(named)))
         if reader.id == id:
             found[id] = reader
     return found

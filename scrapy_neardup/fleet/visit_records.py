@@ -36,7 +36,7 @@ _LARGE = (
 )
 
 
-class Reader(NamedTuple):
+class PageReader(NamedTuple):
     """Who reads a page: a spider's callback."""
 
     spider: str
@@ -56,7 +56,7 @@ class Told(NamedTuple):
     version: int
 
 
-def pack(visit: Visit, reader: Reader, worker: bytes, run: int, first: int, key: int) -> bytes:
+def pack(visit: Visit, reader: PageReader, worker: bytes, run: int, first: int, key: int) -> bytes:
     """A visit of the fleet's run `run`, of a page found in `first`, at most MAX_RECORD bytes.
 
     worker: who writes it. key: the fleet's secret.
@@ -92,15 +92,15 @@ def _unfolded(folded: bytes) -> bytes:
     return np.concatenate([exact, exact ^ differing]).tobytes()
 
 
-def _mac(key: int, url_key: bytes, reader: Reader, record: bytes) -> bytes:
+def _mac(key: int, url_key: bytes, reader: PageReader, record: bytes) -> bytes:
     return mac_of(key, VISIT, *_signed(url_key, reader, record))
 
 
-def _signed(url_key: bytes, reader: Reader, record: bytes) -> list[bytes]:
+def _signed(url_key: bytes, reader: PageReader, record: bytes) -> list[bytes]:
     return [*unambiguous(b"shared", *reader, url_key, record)]
 
 
-def unpack(record: bytes, url_key: bytes, reader: Reader, key: int) -> tuple[Visit, int, int]:
+def unpack(record: bytes, url_key: bytes, reader: PageReader, key: int) -> tuple[Visit, int, int]:
     """What pack() was given, and run and first. Raises ValueError for what pack() did not make.
 
     spider, linked and done of the visit say nothing.
@@ -116,7 +116,7 @@ def unpack(record: bytes, url_key: bytes, reader: Reader, key: int) -> tuple[Vis
         raise ValueError(str(error)) from error
 
 
-def _unpacked(signed: bytes, url_key: bytes, reader: Reader) -> tuple[Visit, int, int]:
+def _unpacked(signed: bytes, url_key: bytes, reader: PageReader) -> tuple[Visit, int, int]:
     run, _, status, version, n_originals = _HEAD.unpack_from(signed)
     if not (0 <= run < MAX_COUNT and is_count(version)):
         raise ValueError("a run or version that is none")

@@ -29,10 +29,10 @@ from scrapy_neardup.fleet.change_log import REVERTED, ChangeLog, run_key
 from scrapy_neardup.fleet.futures import answer_of, pause
 from scrapy_neardup.fleet.link import Link, Unanswered
 from scrapy_neardup.fleet.protocol import Call, pairs_of, visits_key
-from scrapy_neardup.fleet.unlinked import LinkTeller, Run, Unlinked
+from scrapy_neardup.fleet.unlinked import LinkTeller, SharedRun, Unlinked
 from scrapy_neardup.fleet.visit_records import (
     HEAD_BYTES,
-    Reader,
+    PageReader,
     Told,
     pack,
     pack_hint,
@@ -47,8 +47,8 @@ from scrapy_neardup.state.visit import (
     UNKNOWN,
     Departure,
     Hint,
+    HostRecord,
     PageKey,
-    Server,
     Visit,
     code_of,
     signed_learnt,
@@ -72,7 +72,7 @@ SHAPE, DATES = "s", "d"  # what sums are of, see visit_scripts.py
 Sums = tuple[float, float, float]
 
 
-class Answer(NamedTuple):
+class VisitAnswer(NamedTuple):
     """What the server says of a page that is about to be fetched.
 
     is_done    whether the run is done with it
@@ -118,7 +118,7 @@ class SharedVisits(Visits):
         """
         super().__init__(folder, spider, key, goes_on=False)
         self._link, self._prefix, self._worker = link, prefix, worker
-        self._ttl_ms, self._hint_ms, self._spider_id = ttl_ms, hint_ms, Reader(spider, "").id
+        self._ttl_ms, self._hint_ms, self._spider_id = ttl_ms, hint_ms, PageReader(spider, "").id
         name = self._spider_name = quote(spider, safe="")
         self._run_key = run_key(prefix, spider)
         self._how_ended = ""
@@ -139,7 +139,7 @@ class SharedVisits(Visits):
             self._forget_earlier_sessions()
             self.shared_run = self._take_part()
             self._log = ChangeLog(link.tell, prefix, spider, self.shared_run)
-            self._spider_run = Run(prefix, spider, self.shared_run, worker.hex(), key, ttl_ms)
+            self._spider_run = SharedRun(prefix, spider, self.shared_run, worker.hex(), key, ttl_ms)
             self._links = LinkTeller(link, self._spider_run)
         except BaseException:
             self.close()
@@ -190,11 +190,11 @@ class SharedVisits(Visits):
 
     def ask(self, page: PageKey) -> Future[Any]:
         """Ask what a page was: for adopt()."""
-        reader = Reader(self._name, page.callback)
+        reader = PageReader(self._name, page.callback)
         arguments = (page.key, reader.id, self._spider_id, self.shared_run, self._spider_name)
         return self._link.ask(Call(scripts.VISITED, self._site(page.url), arguments, _answer))
 
-    def adopt(self, page: PageKey, answer: Answer) -> bool:
+    def adopt(self, page: PageKey, answer: VisitAnswer) -> bool:
         """Know from now on what the server says of a page; whether the run is done with it."""
         key, callback, _ = page
         self._note(key, answer.told)
@@ -215,7 +215,7 @@ class SharedVisits(Visits):
 
     def _visit_in(self, record: bytes, key: bytes, callback: str) -> Visit | None:
         try:
-            visit, run, first = unpack(record, key, Reader(self._name, callback), self._key)
+            visit, run, first = unpack(record, key, PageReader(self._name, callback), self._key)
         except ValueError as error:
             self._found_foreign(f"what the server says of a page ({error})")
             return None
@@ -259,7 +259,7 @@ class SharedVisits(Visits):
         told, own = self._told.get(key, {}), dict(self._own.get(key, {}))
         rows = self._db.execute(_OWN, (key, self.spider)).fetchall()
         for callback, run, passed, status, version in rows:
-            found = {Reader(self._name, callback).id: Told(status, version)}
+            found = {PageReader(self._name, callback).id: Told(status, version)}
             if passed == TOLD or run != self.run:
                 told = found | told
             else:
@@ -274,7 +274,7 @@ class SharedVisits(Visits):
         """A page was read: remembered here, and on the server."""
         self._urls[visit.key] = visit.url
         told = Told(int(visit.status), visit.version)
-        self._own.setdefault(visit.key, {})[Reader(self._name, visit.callback).id] = told
+        self._own.setdefault(visit.key, {})[PageReader(self._name, visit.callback).id] = told
         super().put(visit)
         head = self._heads.pop((visit.key, visit.callback), b"")
         self._tell(visit, head, lambda stands: self._told_beside(visit, stands))
@@ -310,7 +310,7 @@ class SharedVisits(Visits):
 
     def _tell(self, visit: Visit, head: bytes = b"", read: Callable[[bytes], Any] = bytes) -> None:
         """head: of the record that the page was compared with. read: gets what stands instead."""
-        reader = Reader(self._name, visit.callback)
+        reader = PageReader(self._name, visit.callback)
         arguments = (visit.key, reader.id, self.shared_run, *self._stored(visit), head)
         self._links.reads(reader)
         self._link.tell(Call(scripts.PUT, self._site(visit.url), arguments, read))
@@ -323,14 +323,14 @@ class SharedVisits(Visits):
         """
         if not stands or visit.repeats:  # another page's items were kept, whose record tells
             return
-        reader = Reader(self._name, visit.callback)
+        reader = PageReader(self._name, visit.callback)
         other, run, _ = unpack(stands, visit.key, reader, self._key)
         if run == self.shared_run and other.items != visit.items:
             self._tell(visit._replace(items=b""), stands[:HEAD_BYTES])
 
     def _stored(self, visit: Visit) -> tuple[bytes, int, str]:
         """What a script that stores a visit is given: the record, for how long, whose."""
-        reader = Reader(self._name, visit.callback)
+        reader = PageReader(self._name, visit.callback)
         run, first = self._of_fleet(visit.run), self._of_fleet(visit.first)
         record = pack(visit, reader, self._worker, run, first, self._key)
         return record, self._ttl_ms, self._spider_name
@@ -391,7 +391,7 @@ class SharedVisits(Visits):
     def _about(
         self, script: str, left: Departure, arguments: tuple[Any, ...], read: Callable[[Any], Any]
     ) -> Call:
-        reader = Reader(self._name, left.callback)
+        reader = PageReader(self._name, left.callback)
         which = (left.key, reader.id, self._spider_id, self.shared_run)
         return Call(script, self._site(left.url), which + arguments, read)
 
@@ -475,7 +475,7 @@ class SharedVisits(Visits):
 
     # --- what is learnt
 
-    def servers(self) -> dict[str, Server]:
+    def servers(self) -> dict[str, HostRecord]:
         """By host, what the workers found in earlier runs, and in this one so far."""
         known = {
             host: one._replace(n_dates_right=0, n_dates_wrong=0)
@@ -483,14 +483,14 @@ class SharedVisits(Visits):
         }
         for name, found in self._whole(self._hosts_key, _servers).items():
             host = name.decode("utf-8", "replace")
-            n_refuted = max(found.n_refuted, known.get(host, Server()).n_refuted)
-            known[host] = Server(n_refuted, found.n_mismatched)
+            n_refuted = max(found.n_refuted, known.get(host, HostRecord()).n_refuted)
+            known[host] = HostRecord(n_refuted, found.n_mismatched)
         for host, (right, wrong, _) in self._summed(DATES):
             dates = {"n_dates_right": int(right), "n_dates_wrong": int(wrong)}
-            known[host] = known.get(host, Server())._replace(**dates)
+            known[host] = known.get(host, HostRecord())._replace(**dates)
         return known
 
-    def put_server(self, host: str, server: Server) -> None:
+    def put_server(self, host: str, server: HostRecord) -> None:
         """Something was learnt of a host."""
         super().put_server(host, server)
         name = host.encode("utf-8", "replace")
@@ -571,17 +571,17 @@ def _put_bounded(told: dict[K, T], key: K, value: T) -> None:
         del told[next(iter(told))]
 
 
-def _answer(answer: list[Any]) -> Answer:
+def _answer(answer: list[Any]) -> VisitAnswer:
     is_done, record, hint, told, *originals = answer
     if not isinstance(record, bytes):
         raise TypeError(f"a record of type {type(record).__name__}")
     found = [unpack_told(one) for one in (told, *originals)]
-    return Answer(bool(is_done), record, unpack_hint(hint), found[0], found[1:])
+    return VisitAnswer(bool(is_done), record, unpack_hint(hint), found[0], found[1:])
 
 
-def _servers(answer: list[bytes]) -> dict[bytes, Server]:
+def _servers(answer: list[bytes]) -> dict[bytes, HostRecord]:
     pairs = ((host, value.split()) for host, value in pairs_of(answer).items())
-    found = {host: Server(int(refuted), int(wrong)) for host, (refuted, wrong) in pairs}
+    found = {host: HostRecord(int(refuted), int(wrong)) for host, (refuted, wrong) in pairs}
     if not all(map(is_count, chain.from_iterable(found.values()))):
         raise ValueError("a host of more pages than can be counted")
     return found

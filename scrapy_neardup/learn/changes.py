@@ -6,14 +6,14 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from scrapy_neardup.learn.url_parts import UrlParts, value_class
+from scrapy_neardup.learn.url_parts import KeyParts, value_class
 from scrapy_neardup.urls.profiles import MOBILE_LABELS, desktop
 
 INDEX = re.compile(r"(?:index|default)\.[a-z]{3,5}", re.IGNORECASE)
 ABSENT = ""  # as the twin's value: it has none
 
 
-class Change(NamedTuple):
+class UrlChange(NamedTuple):
     """One way in which two URLs differ.
 
     what   "argument", "matrix", "segment", "repeated", "order", "case", "slash", "index" or "host"
@@ -57,9 +57,9 @@ class Variant:
         self._rest = rest
 
     @property
-    def rest(self) -> UrlParts:
+    def rest(self) -> KeyParts:
         """The parts that are left."""
-        return UrlParts(*self._rest)
+        return KeyParts(*self._rest)
 
     @property
     def can_differ(self) -> bool:
@@ -67,9 +67,9 @@ class Variant:
         is_named = self.what in ("argument", "matrix")
         return is_named or (self.what == "segment" and self.kind[:1] == "{")
 
-    def change(self, twin: str = ABSENT) -> Change:
+    def change(self, twin: str = ABSENT) -> UrlChange:
         """From what the twin has to what the URL has."""
-        return Change(self.what, self.where, self.kind, twin)
+        return UrlChange(self.what, self.where, self.kind, twin)
 
 
 def place_of(rest: str, what: str, where: str) -> str:
@@ -78,7 +78,7 @@ def place_of(rest: str, what: str, where: str) -> str:
 
 
 @lru_cache(maxsize=16)  # a page's URL is looked at several times, and then no more
-def variants(url: UrlParts) -> list[Variant]:
+def variants(url: KeyParts) -> list[Variant]:
     """Everything that can be taken out of a URL, one thing at a time; not to be changed."""
     path = f"{url.host}/{'/'.join(url.segments)}"
     query = f"?{'&'.join(url.arguments)}" if url.arguments else ""
@@ -88,7 +88,7 @@ def variants(url: UrlParts) -> list[Variant]:
     return found + _without_segment(url, query) + _spelt_otherwise(url, query)
 
 
-def _without_argument(url: UrlParts, path: str) -> list[Variant]:
+def _without_argument(url: KeyParts, path: str) -> list[Variant]:
     host, segments, arguments = url
     found, names = [], [argument.partition("=")[0] for argument in arguments]
     for i, name in enumerate(names):
@@ -106,7 +106,7 @@ def _without_argument(url: UrlParts, path: str) -> list[Variant]:
     return found
 
 
-def _without_matrix(url: UrlParts, query: str) -> list[Variant]:
+def _without_matrix(url: KeyParts, query: str) -> list[Variant]:
     """Without one of the parameters in the path, `;name=value`."""
     host, segments, arguments = url
     found = []
@@ -122,7 +122,7 @@ def _without_matrix(url: UrlParts, query: str) -> list[Variant]:
     return found
 
 
-def _without_segment(url: UrlParts, query: str) -> list[Variant]:
+def _without_segment(url: KeyParts, query: str) -> list[Variant]:
     host, segments, arguments = url
     if len(segments) < 2 + (not segments[-1]):  # what is left would be the home page
         return []
@@ -135,7 +135,7 @@ def _without_segment(url: UrlParts, query: str) -> list[Variant]:
     return found
 
 
-def _spelt_otherwise(url: UrlParts, query: str) -> list[Variant]:
+def _spelt_otherwise(url: KeyParts, query: str) -> list[Variant]:
     host, segments, arguments = url
     *folders, last = segments
     found = []
@@ -162,7 +162,7 @@ def bare_host(host: str) -> str:
     return desktop(host, (*MOBILE_LABELS, "amp"))
 
 
-def told(change: Change) -> str:
+def told(change: UrlChange) -> str:
     """A change in words."""
     what, where, value, twin = change
     if what in ("argument", "matrix"):

@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
-from scrapy_neardup.learn.url_parts import UrlParts, value_class
+from scrapy_neardup.learn.url_parts import KeyParts, value_class
 
 DRY, ENDED, ENDED_FOR_GOOD = 1 / 30, 1 / 300, 1 / 1000
 MAX_NEW = 2
@@ -42,7 +42,7 @@ MAX_ASKED = 256  # kinds that are looked at for one of them
 GROWS = 0.5  # new URLs for each page that was read: less comes to an end
 
 
-def kind_of(url: UrlParts) -> str:
+def kind_of(url: KeyParts) -> str:
     """Host, first directory, depth and number of arguments: `a.example/shop/*?2`.
 
     Facets in any combination are of three kinds, and links that lengthen a path of eight.
@@ -58,7 +58,7 @@ def kind_of(url: UrlParts) -> str:
     return f"{path}?{min(len(url.arguments), MAX_ARGUMENTS)}"
 
 
-def group_of(url: UrlParts) -> str:
+def group_of(url: KeyParts) -> str:
     """What tells URLs of a kind apart that may be of different authors or sections.
 
     Their folders, the names of their arguments, and values that are words. What is numbered or
@@ -85,7 +85,7 @@ def how_dry(since: Sequence[int], has_ended: bool) -> str:
     )
 
 
-class Lines(NamedTuple):
+class LineSpan(NamedTuple):
     """Where the oldest and the newest of some requests stand in the file of what waits."""
 
     oldest: int
@@ -225,7 +225,7 @@ class DryKinds:
             answers[kind] = is_below(known.new_unless(little))
         return answers[kind]
 
-    def find_ended(self, waiting: Mapping[str, Lines]) -> None:
+    def find_ended(self, waiting: Mapping[str, LineSpan]) -> None:
         """Which kinds end: those that grow from each other, and from what waits.
 
         waiting: what waits of each kind. To be called whenever the crawl runs idle.
@@ -245,14 +245,14 @@ class DryKinds:
             if kind not in waiting or self._is_done(kind, waiting[kind]):
                 self._kinds[kind].due_to = -1
 
-    def _note_newest(self, kind: str, waiting: Lines) -> None:
+    def _note_newest(self, kind: str, waiting: LineSpan) -> None:
         """Where a new page came since the crawl last ran idle, what waits now is due."""
         if known := self._kinds.get(kind):
             newest = max(known.new_unless(self.is_dry), default=0)
             if newest > known.newest:
                 known.newest, known.due_to = newest, waiting.newest
 
-    def _is_done(self, kind: str, waiting: Lines) -> bool:
+    def _is_done(self, kind: str, waiting: LineSpan) -> bool:
         """Whether nothing that waits of an ended kind is due any more."""
         is_read = waiting.oldest > self._kinds[kind].due_to
         return is_read or self._brings_little(kind, ENDED_FOR_GOOD, 0, {})

@@ -13,10 +13,10 @@ from hashlib import blake2b
 from secrets import token_bytes
 from typing import NamedTuple
 
-from scrapy_neardup.learn.changes import ABSENT, Change, Variant, bare_host, place_of, variants
+from scrapy_neardup.learn.changes import ABSENT, UrlChange, Variant, bare_host, place_of, variants
 from scrapy_neardup.learn.dry_kinds import DryKinds
-from scrapy_neardup.learn.rule import Pair, Rule, Standing, predictions_for
-from scrapy_neardup.learn.url_parts import UrlParts, cut, value_class
+from scrapy_neardup.learn.rule import Rule, SamePair, Standing, predictions_for
+from scrapy_neardup.learn.url_parts import KeyParts, cut, value_class
 
 # What decisions of these kinds say of a page is not what its content says.
 NO_EVIDENCE = ("undecided", "soft-404", "claimed")
@@ -86,9 +86,9 @@ class Evidence(NamedTuple):
     removed  what the one has and the other has not, or has otherwise
     """
 
-    change: Change
-    pair: Pair
-    rest: UrlParts
+    change: UrlChange
+    pair: SamePair
+    rest: KeyParts
     removed: str
 
 
@@ -102,7 +102,7 @@ class Step(NamedTuple):
 class Reduced(NamedTuple):
     """What is left of a URL, and by which steps."""
 
-    parts: UrlParts
+    parts: KeyParts
     steps: tuple[Step, ...] = ()
 
     def confirm_steps(self) -> None:
@@ -118,7 +118,7 @@ class Reduced(NamedTuple):
 
 
 @dataclass(slots=True)
-class Host:
+class LearntHost:
     """What is known of one host, `www.` or not.
 
     n_quiet  pages since one made a difference to a rule
@@ -129,7 +129,7 @@ class Host:
 
     n_quiet: int = 0
     forms: OrderedDict[str, Form] = field(default_factory=OrderedDict)
-    rules: dict[tuple[str, Change], Rule] = field(default_factory=dict)
+    rules: dict[tuple[str, UrlChange], Rule] = field(default_factory=dict)
     places: OrderedDict[str, dict[tuple[str, str], str]] = field(default_factory=OrderedDict)
     acting: dict[tuple[str, str, str], list[Rule]] = field(default_factory=dict)
     longer: dict[str, list[Rule]] = field(default_factory=dict)
@@ -161,7 +161,7 @@ class Learner:
         self._needed = predictions_for(error)
         self.acts = acts
         self._key = token_bytes(16)  # nobody can tell which downloads are verified
-        self._hosts: OrderedDict[str, Host] = OrderedDict()
+        self._hosts: OrderedDict[str, LearntHost] = OrderedDict()
         self._n_forms = 0
         self.dry = DryKinds()
         self.n_saved = 0
@@ -186,7 +186,7 @@ class Learner:
             self._index_acting(host)
         return acted
 
-    def _learn(self, host: Host, url: Reduced, page: Judged, content: str) -> list[Rule]:
+    def _learn(self, host: LearntHost, url: Reduced, page: Judged, content: str) -> list[Rule]:
         """Compare a URL with its twins and remember it, once: again it would be its own twin."""
         name = url.parts.text + url.mark
         if known := host.forms.get(name):
@@ -207,7 +207,7 @@ class Learner:
         return acted
 
     @staticmethod
-    def _content(host: Host, page: Judged) -> str:
+    def _content(host: LearntHost, page: Judged) -> str:
         if page.original is None:
             return page.url
         original = page.original.decode("utf-8", "replace")
@@ -215,7 +215,7 @@ class Learner:
         return known.content if known else original
 
     def _judge_prediction(
-        self, host: Host, url: UrlParts, page: Judged, content: str
+        self, host: LearntHost, url: KeyParts, page: Judged, content: str
     ) -> list[Rule]:
         """Compare what trusted rules, together, say of a URL with its page."""
         twin = self._twin(host, url)
@@ -223,7 +223,7 @@ class Learner:
             return []
         if twin.url != content:
             host.n_quiet = 0
-            return self._contradict(twin.rules, Pair(page.url, twin.url))
+            return self._contradict(twin.rules, SamePair(page.url, twin.url))
         if not self.acts:
             self.saved(twin, page.size, page.weight)
         return []
@@ -250,7 +250,7 @@ class Learner:
                     rule.saved -= 1
 
     @staticmethod
-    def _contradict(rules: Iterable[Rule], pair: Pair) -> list[Rule]:
+    def _contradict(rules: Iterable[Rule], pair: SamePair) -> list[Rule]:
         """Contradict rules; those that acted until now and do no more."""
         acting = [rule for rule in rules if rule.acts]
         for rule in rules:
@@ -258,7 +258,7 @@ class Learner:
         return [rule for rule in acting if not rule.acts]
 
     def _compare(
-        self, host: Host, taken_out: list[Variant], url: Reduced, page: Judged, content: str
+        self, host: LearntHost, taken_out: list[Variant], url: Reduced, page: Judged, content: str
     ) -> list[Rule]:
         """Judge the rules by which this URL, without a part of it, is an earlier one."""
         acted: list[Rule] = []
@@ -266,7 +266,7 @@ class Learner:
             for form in self._forms_of(host, variant, url):
                 evidence = Evidence(
                     variant.change(form.kind),
-                    Pair(page.url, form.content),
+                    SamePair(page.url, form.content),
                     variant.rest,
                     variant.value,
                 )
@@ -274,20 +274,20 @@ class Learner:
         return acted
 
     def _compare_with_longer(
-        self, host: Host, url: Reduced, page: Judged, content: str
+        self, host: LearntHost, url: Reduced, page: Judged, content: str
     ) -> list[Rule]:
         """Judge the rules by which an earlier URL, without a part of it, is this one."""
         acted: list[Rule] = []
         rest = url.parts
         for (what, where), value in host.places.get(rest.shape, {}).items():
             if form := self._longer_form(host, url, what, where, value):
-                change, pair = Change(what, where, form.kind), Pair(form.content, page.url)
+                change, pair = UrlChange(what, where, form.kind), SamePair(form.content, page.url)
                 evidence = Evidence(change, pair, rest, form.value)
                 acted += self._judge(host, evidence, url, page, form.content == content)
         return acted
 
     def _judge(
-        self, host: Host, evidence: Evidence, url: Reduced, page: Judged, is_same: bool
+        self, host: LearntHost, evidence: Evidence, url: Reduced, page: Judged, is_same: bool
     ) -> list[Rule]:
         """Confirm or contradict a rule; itself if it acted until now."""
         change, pair, rest, removed = evidence
@@ -308,7 +308,7 @@ class Learner:
                 self._index_acting(host)
         return []
 
-    def _forms_of(self, host: Host, variant: Variant, url: Reduced) -> Iterator[Form]:
+    def _forms_of(self, host: LearntHost, variant: Variant, url: Reduced) -> Iterator[Form]:
         """Earlier URLs that are the same without what is taken out of this one."""
         if whole := self._form(host, variant.text, url.mark):
             yield whole
@@ -318,12 +318,12 @@ class Learner:
             yield part
 
     @staticmethod
-    def _form(host: Host, name: str, mark: str) -> Form | None:
+    def _form(host: LearntHost, name: str, mark: str) -> Form | None:
         """What is known of a URL; of a reduced one, of what others were reduced to as well."""
         forms = host.forms
         return (forms.get(name + mark) if mark else None) or forms.get(name)
 
-    def _put(self, host: Host, name: str, form: Form) -> None:
+    def _put(self, host: LearntHost, name: str, form: Form) -> None:
         self._n_forms += name not in host.forms
         host.forms[name] = form
         if self._n_forms > MAX_FORMS:
@@ -338,11 +338,11 @@ class Learner:
 
     # --- rules
 
-    def _host(self, name: str) -> Host:
+    def _host(self, name: str) -> LearntHost:
         bare = bare_host(name)
         host = self._hosts.get(bare)
         if host is None:
-            host = self._hosts[bare] = Host()
+            host = self._hosts[bare] = LearntHost()
             if len(self._hosts) > MAX_HOSTS:
                 self._forget_a_host()
         self._hosts.move_to_end(bare)
@@ -360,7 +360,7 @@ class Learner:
         )
         self._n_forms -= len(self._hosts.pop(name).forms)
 
-    def _rule(self, host: Host, shape: str, change: Change) -> Rule | None:
+    def _rule(self, host: LearntHost, shape: str, change: UrlChange) -> Rule | None:
         """The rule for a change, made if there is room."""
         found = host.rules.get((shape, change))
         if found is not None:
@@ -375,7 +375,7 @@ class Learner:
         rule = host.rules[shape, change] = Rule(shape, change)
         return rule
 
-    def _index_acting(self, host: Host) -> None:
+    def _index_acting(self, host: LearntHost) -> None:
         host.acting, host.longer = {}, {}
         for rule in host.rules.values():
             if rule.acts:
@@ -425,7 +425,7 @@ class Learner:
         drawn = int.from_bytes(blake2b(key, digest_size=8, key=self._key).digest())
         return drawn * VERIFIED < 1 << 64
 
-    def _twin(self, host: Host, url: UrlParts) -> Twin | None:
+    def _twin(self, host: LearntHost, url: KeyParts) -> Twin | None:
         if not host.acting:
             return None
         reduced = self._reduced(host, url, strictly=True)
@@ -440,7 +440,7 @@ class Learner:
                     return found
         return None
 
-    def _longer_twin(self, host: Host, url: Reduced) -> Twin | None:
+    def _longer_twin(self, host: LearntHost, url: Reduced) -> Twin | None:
         """An earlier URL that has something more, which does not matter."""
         rest = url.parts
         for rule in host.longer.get(rest.shape, ()) if host.longer else ():
@@ -452,7 +452,7 @@ class Learner:
         return None
 
     def _longer_form(
-        self, host: Host, url: Reduced, what: str, where: str, value: str
+        self, host: LearntHost, url: Reduced, what: str, where: str, value: str
     ) -> Form | None:
         """An earlier URL that has something more; value: what one had there."""
         if form := self._form(host, place_of(url.parts.text, what, where), url.mark):
@@ -463,7 +463,9 @@ class Learner:
         early = early_form(host, url._replace(parts=url.parts._replace(arguments=arguments)))
         return early and early._replace(value=value)
 
-    def _twin_of_another_value(self, host: Host, variant: Variant, url: Reduced) -> Twin | None:
+    def _twin_of_another_value(
+        self, host: LearntHost, variant: Variant, url: Reduced
+    ) -> Twin | None:
         rules = self._acting_on(host, variant) if variant.can_differ else ()
         if rules and (form := self._form(host, variant.place, url.mark)):
             for rule in rules:
@@ -473,11 +475,11 @@ class Learner:
         return None
 
     @staticmethod
-    def _acting_on(host: Host, variant: Variant) -> Sequence[Rule]:
+    def _acting_on(host: LearntHost, variant: Variant) -> Sequence[Rule]:
         rules = host.acting.get((variant.what, variant.where, variant.kind))
         return [rule for rule in rules if rule.shape == variant.rest.shape] if rules else ()
 
-    def _reduced(self, host: Host, url: UrlParts, strictly: bool) -> Reduced:
+    def _reduced(self, host: LearntHost, url: KeyParts, strictly: bool) -> Reduced:
         """A URL without what acting rules take out of it.
 
         strictly: only where they were confirmed for URLs like it. Otherwise it may be compared,
@@ -492,7 +494,9 @@ class Learner:
             steps.append(step)
         return Reduced(url, tuple(steps))
 
-    def _steps(self, host: Host, url: UrlParts, strictly: bool) -> Iterator[tuple[UrlParts, Step]]:
+    def _steps(
+        self, host: LearntHost, url: KeyParts, strictly: bool
+    ) -> Iterator[tuple[KeyParts, Step]]:
         for variant in variants(url):
             for rule in self._acting_on(host, variant):
                 if strictly and not rule.holds_for(variant.rest):
@@ -504,7 +508,7 @@ class Learner:
                     yield replaced(url, rule.change), step
 
 
-def early_form(host: Host, url: Reduced) -> Form | None:
+def early_form(host: LearntHost, url: Reduced) -> Form | None:
     """An earlier URL that would be reduced to this one, had it not come before its rule acted."""
     for rule in (step.rule for step in url.steps):
         what, where, kind, twin = rule.change
@@ -516,18 +520,18 @@ def early_form(host: Host, url: Reduced) -> Form | None:
     return None
 
 
-def replaced(url: UrlParts, change: Change) -> UrlParts:
+def replaced(url: KeyParts, change: UrlChange) -> KeyParts:
     """A URL with what its twins have in the place that a change is about."""
     host, segments, arguments = url
     if change.what == "segment":
         place = int(change.where)
-        return UrlParts(host, (*segments[:place], change.twin, *segments[place + 1 :]), arguments)
+        return KeyParts(host, (*segments[:place], change.twin, *segments[place + 1 :]), arguments)
     name = f"{change.where}="
     if change.what == "matrix":
         parts = [segment.split(";") for segment in segments]
         filled = (";".join([p[0], *with_value(p[1:], name, change.twin)]) for p in parts)
-        return UrlParts(host, tuple(filled), arguments)
-    return UrlParts(host, segments, tuple(with_value(arguments, name, change.twin)))
+        return KeyParts(host, tuple(filled), arguments)
+    return KeyParts(host, segments, tuple(with_value(arguments, name, change.twin)))
 
 
 def with_value(given: Iterable[str], name: str, value: str) -> Iterator[str]:

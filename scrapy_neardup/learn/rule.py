@@ -16,8 +16,8 @@ from enum import Enum
 from hashlib import blake2b
 from typing import NamedTuple
 
-from scrapy_neardup.learn.changes import Change
-from scrapy_neardup.learn.url_parts import CLASSES, UrlParts
+from scrapy_neardup.learn.changes import UrlChange
+from scrapy_neardup.learn.url_parts import CLASSES, KeyParts
 
 PROPOSE_AFTER = 5  # originals
 CONFIDENCE = 0.95
@@ -39,7 +39,7 @@ class Standing(Enum):
     WITHDRAWN = "withdrawn"  # a page contradicted it: it never acts again
 
 
-class Pair(NamedTuple):
+class SamePair(NamedTuple):
     """Two URLs that a rule takes for the same."""
 
     url: str
@@ -68,15 +68,15 @@ class Rule:
     """
 
     shape: str
-    change: Change
+    change: UrlChange
     standing: Standing = Standing.PROPOSED
     originals: set[int] = field(default_factory=set)
     right: int = 0
     saved: int = 0
     saved_bytes: int = 0
     values: dict[str, set[str]] = field(default_factory=dict)
-    examples: list[Pair] = field(default_factory=list)
-    contradiction: Pair | None = None
+    examples: list[SamePair] = field(default_factory=list)
+    contradiction: SamePair | None = None
     pinned: bool = False
 
     @property
@@ -100,7 +100,7 @@ class Rule:
         return self.pinned or self.standing is not Standing.WITHDRAWN
 
     def confirmed(
-        self, pair: Pair, original: str, rest: UrlParts, removed: str, needed: int
+        self, pair: SamePair, original: str, rest: KeyParts, removed: str, needed: int
     ) -> None:
         """Two URLs that it takes for the same showed the same.
 
@@ -120,7 +120,7 @@ class Rule:
         elif self.standing is Standing.WATCHED and self.right >= needed:
             self.standing = Standing.TRUSTED
 
-    def contradicted(self, pair: Pair) -> None:
+    def contradicted(self, pair: SamePair) -> None:
         """Two URLs that it takes for the same showed something different."""
         self.contradiction = pair
         if not self.pinned:
@@ -130,7 +130,7 @@ class Rule:
             self.originals.clear()
             self.values.clear()
 
-    def also_holds_for(self, rest: UrlParts, removed: str) -> None:
+    def also_holds_for(self, rest: KeyParts, removed: str) -> None:
         """A page confirmed it for URLs like this one."""
         for place, value in (*rest.values(), (REMOVED, removed)):
             if place not in self.values and len(self.values) >= MAX_PLACES:
@@ -139,7 +139,7 @@ class Rule:
             if len(seen) < MANY_VALUES + len(CLASSES):
                 seen.add(short(value))
 
-    def holds_for(self, rest: UrlParts) -> bool:
+    def holds_for(self, rest: KeyParts) -> bool:
         """Whether it was confirmed for URLs like this one.
 
         It was where each value was among those that confirmed it, or where there were many. So

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from scrapy_neardup.detect.text import without_numbers
-from scrapy_neardup.learn.url_parts import EXTENSION, UrlParts
+from scrapy_neardup.learn.url_parts import EXTENSION, KeyParts
 
 MIN_URLS, MIN_SHAPES = 5, 3
 MAX_URLS = 15  # after which a content whose URLs have something in common is taken for a page
@@ -19,7 +19,7 @@ MAX_WORDS_BYTES, MAX_URL_CHARS = 1 << 17, 8192
 TOKEN = re.compile(r"[^\W_]+")
 
 
-def tokens_of(url: UrlParts) -> frozenset[str]:
+def tokens_of(url: KeyParts) -> frozenset[str]:
     """What a URL is about: what its segments and values consist of, the first directory aside."""
     *folders, last = url.segments
     named = [*folders[1:], EXTENSION.sub("", last)]
@@ -46,7 +46,7 @@ class Found:
     shapes: set[str] = field(default_factory=set)
     common: frozenset[str] = frozenset()  # tokens that all its URLs have
 
-    def came(self, url: UrlParts) -> None:
+    def came(self, url: KeyParts) -> None:
         tokens = tokens_of(url)
         self.common = self.common & tokens if self.n_urls else tokens
         self.n_urls += 1
@@ -65,7 +65,7 @@ class UnrelatedUrls:
     def __init__(self) -> None:
         self._found: OrderedDict[str, Found] = OrderedDict()
 
-    def came(self, content: str, url: UrlParts) -> bool | None:
+    def came(self, content: str, url: KeyParts) -> bool | None:
         """A URL shows a content; whether its URLs have nothing in common. None: too few yet."""
         found = self._found.get(content)
         if found is None:

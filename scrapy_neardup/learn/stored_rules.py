@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from scrapy_neardup.errors import StateError
-from scrapy_neardup.learn.changes import Change
+from scrapy_neardup.learn.changes import UrlChange
 from scrapy_neardup.learn.dry_kinds import DryKind
-from scrapy_neardup.learn.rule import Pair, Rule, Standing
+from scrapy_neardup.learn.rule import Rule, SamePair, Standing
 
 FILE = "rules.json"
 # What reading any JSON may raise: OverflowError for a number without end.
@@ -68,14 +68,14 @@ def as_rule(record: dict[str, Any]) -> Rule:
     contradiction = record["contradiction"]
     return Rule(
         str(record["shape"]),
-        Change(*map(str, record["change"])),
+        UrlChange(*map(str, record["change"])),
         Standing(record["standing"]),
         set(map(int, record["originals"])),
         int(record["right"]),
         int(record["saved"]),
         int(record["saved_bytes"]),
         {place: set(map(str, values)) for place, values in record["values"].items()},
-        [Pair(*map(str, pair)) for pair in record["examples"]],
-        Pair(*map(str, contradiction)) if contradiction else None,
+        [SamePair(*map(str, pair)) for pair in record["examples"]],
+        SamePair(*map(str, contradiction)) if contradiction else None,
         bool(record["pinned"]),
     )

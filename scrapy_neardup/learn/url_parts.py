@@ -15,7 +15,7 @@ CLASSES = frozenset({"{n}", "{id}", "{text}"})
 EXTENSION = re.compile(r"\.[a-z]{2,5}$")
 
 
-class UrlParts(NamedTuple):
+class KeyParts(NamedTuple):
     """The parts of a key `host/path?query`.
 
     segments   of the path; the last is "" where the path ends in a slash
@@ -54,7 +54,7 @@ class UrlParts(NamedTuple):
 
 
 @lru_cache(maxsize=64)  # of one page, and of what is left of it, it is asked several times
-def shape_of_url(url: UrlParts) -> str:
+def shape_of_url(url: KeyParts) -> str:
     """The shape of a URL."""
     first, last = url.segments[0], url.segments[-1]
     found = EXTENSION.search(last)
@@ -71,7 +71,7 @@ def shape_of(host: str, first: str, n_folders: int, end: str) -> str:
     return f"{host}/{'/'.join([*folders, end])}"
 
 
-def cut(key: bytes) -> UrlParts | None:
+def cut(key: bytes) -> KeyParts | None:
     """The parts of a URL's key; None for one that is more than a URL, or has very many parts."""
     url = split(key) if len(key) <= MAX_KEY else None
     if url is None or len(url.segments) > MAX_SEGMENTS or len(url.arguments) > MAX_ARGUMENTS:
@@ -79,7 +79,7 @@ def cut(key: bytes) -> UrlParts | None:
     return url
 
 
-def split(key: bytes) -> UrlParts | None:
+def split(key: bytes) -> KeyParts | None:
     """The parts of a URL's key, however many; None for one that is more than a URL."""
     try:
         text = key.decode("utf-8")
@@ -91,7 +91,7 @@ def split(key: bytes) -> UrlParts | None:
     host, slash, path = rest.partition("/")
     if not slash:
         return None
-    return UrlParts(host, tuple(path.split("/")), tuple(query.split("&")) if query else ())
+    return KeyParts(host, tuple(path.split("/")), tuple(query.split("&")) if query else ())
 
 
 @lru_cache(maxsize=4096)

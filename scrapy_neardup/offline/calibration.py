@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scrapy_neardup.detect.detector import Detector
-from scrapy_neardup.detect.near import Limits
+from scrapy_neardup.detect.near import NearLimits
 from scrapy_neardup.detect.odd_sketch import SHINGLE
 from scrapy_neardup.detect.page_reading import PageReading
 from scrapy_neardup.engines import load_engine
@@ -60,8 +60,8 @@ def calibrate(
     scored = (jaccard >= NEAR) | (jaccard <= DISTINCT)
     near, weights = jaccard[scored] >= NEAR, sample.weights[scored]
     seen = measures.where(scored)
-    sweeps = sweep(seen, near, Limits(), weights)
-    proposal = best(sweeps) if near.any() else Limits()
+    sweeps = sweep(seen, near, NearLimits(), weights)
+    proposal = best(sweeps) if near.any() else NearLimits()
     return {
         "pages": len(readings),
         "likely_pairs": sample.n_likely,
@@ -120,7 +120,7 @@ def shingles(words: bytes) -> set[tuple[bytes, ...]]:
     return {tuple(known[i : i + size]) for i in range(len(known) - size + 1)}
 
 
-def best(sweeps: list[Sweep]) -> Limits:
+def best(sweeps: list[Sweep]) -> NearLimits:
     """The limits with the highest F1; among equals the smallest k, then the largest b.
 
     The largest b, because pages outside the sample may lie a little further apart, and the

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from scrapy_neardup.detect.detector import Detector, FactRule, Scope
-from scrapy_neardup.detect.near import Limits, Measured, near, own_parts_agree
+from scrapy_neardup.detect.near import Measured, NearLimits, near, own_parts_agree
 from scrapy_neardup.detect.page_reading import PageReading
 from scrapy_neardup.detect.page_row import PageRows, say_the_same
 from scrapy_neardup.engines import FINGERPRINT, SKETCH, load_engine
 from scrapy_neardup.errors import InputError
 from scrapy_neardup.index import load_index
 from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array
-from scrapy_neardup.offline.page_files import SCORED, Pair, read_pages, read_pairs
+from scrapy_neardup.offline.page_files import SCORED, LabelledPair, read_pages, read_pairs
 
 Z95 = 1.959964  # standard deviations that hold 95 % of a normal distribution
 
@@ -100,7 +100,7 @@ class MeasuredPairs(NamedTuple):
     differs: BoolArray  # in data or in a fact
     measured: Measured
 
-    def duplicates(self, limits: Limits) -> BoolArray:
+    def duplicates(self, limits: NearLimits) -> BoolArray:
         """Which pairs the detector takes for duplicates, each pair judged by itself.
 
         Without templates, every word counts.
@@ -170,12 +170,12 @@ def _measure(
 class Sweep(NamedTuple):
     """The score under other limits."""
 
-    limits: Limits
+    limits: NearLimits
     score: Score
 
 
 def sweep(
-    pairs: MeasuredPairs, labels: BoolArray, limits: Limits, weights: F64Array | None = None
+    pairs: MeasuredPairs, labels: BoolArray, limits: NearLimits, weights: F64Array | None = None
 ) -> list[Sweep]:
     """Scores for every k of DISTANCES and b of CONFIRM_DISTANCES."""
     tried = (
@@ -215,7 +215,7 @@ class Flips(NamedTuple):
 def evaluate(
     pages: Path,
     pairs: Path,
-    limits: Limits,
+    limits: NearLimits,
     templates: bool = False,
     facts: FactRule = "compare",
     *,
@@ -275,7 +275,7 @@ def _flips(answers: BoolArray, by_key: list[MeasuredPairs]) -> Flips:
 
 
 def _measured(
-    pages: Path, pairs: list[Pair], templates: bool, rules: dict[str, Any], keys: int
+    pages: Path, pairs: list[LabelledPair], templates: bool, rules: dict[str, Any], keys: int
 ) -> Iterator[MeasuredPairs]:
     """The pairs under each key. rules: the detector's."""
     detector = Detector(load_engine("auto"), load_index("scan"), **rules)

@@ -16,14 +16,14 @@ from scrapy_neardup.errors import InputError
 from scrapy_neardup.offline.dedup.columns import Columns, Fields
 from scrapy_neardup.offline.dedup.formats import columns_of, format_of
 from scrapy_neardup.offline.dedup.inputs import Input, find_inputs
-from scrapy_neardup.offline.dedup.record import Damage, Limits, Page
+from scrapy_neardup.offline.dedup.record import DamagedRecord, InputLimits, Page
 from scrapy_neardup.offline.line_files import lines_in
 
 SCORED = frozenset({"near", "distinct"})  # labels; pairs of others, such as "grey", are not scored
 NEAR, DISTINCT = 0.9, 0.5  # Jaccard of 5-word shingles; between them nobody can say
 
 
-class Pair(NamedTuple):
+class LabelledPair(NamedTuple):
     """Two pages by their ids, and their label: near, distinct, or anything else."""
 
     first: str
@@ -41,7 +41,7 @@ def lines_of(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """The objects of a file with their line numbers. Raises InputError."""
     try:
         with path.open("rb") as file:
-            for number, line in enumerate(lines_in(file, str(path), Limits().record_bytes), 1):
+            for number, line in enumerate(lines_in(file, str(path), InputLimits().record_bytes), 1):
                 if line.strip():
                     yield number, _object(path, number, line.decode("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
@@ -116,20 +116,20 @@ def _pages_in(source: Input) -> Iterator[tuple[str, str, Callable[[], PageConten
 def columns_in(source: Input) -> Columns:
     """The columns of an input, which needs no URLs here. Raises InputError."""
     try:
-        return columns_of(source, Fields(), Limits())
+        return columns_of(source, Fields(), InputLimits())
     except InputError:
-        return columns_of(source, Fields(has_url=False), Limits())
+        return columns_of(source, Fields(has_url=False), InputLimits())
 
 
 def sound_records(source: Input, columns: Columns) -> Iterator[Page]:
     """The records of an input. Raises InputError for a damaged one."""
-    form = format_of(source, columns, Limits())
+    form = format_of(source, columns, InputLimits())
     for chunk in form.chunks():
         for frame in form.frames(chunk):
             if frame.filler:
                 continue
-            page = Damage(frame.damage) if frame.damage else form.page(frame, chunk)
-            if isinstance(page, Damage):
+            page = DamagedRecord(frame.damage) if frame.damage else form.page(frame, chunk)
+            if isinstance(page, DamagedRecord):
                 raise InputError(f"{source.label}: {page.error}, at byte {frame.begin:,}")
             yield page
 
@@ -141,7 +141,7 @@ def rows_of(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         yield from lines_of(path)
     for source in inputs:
         try:
-            names = format_of(source, Columns(None, (), ()), Limits()).names() or []
+            names = format_of(source, Columns(None, (), ()), InputLimits()).names() or []
         except InputError:
             raise
         except (OSError, ValueError) as error:  # pyarrow's errors are of these kinds, too
@@ -160,7 +160,7 @@ def _content(path: Path, number: int, page: dict[str, Any], url: str) -> PageCon
     raise InputError(f"{path}, line {number}: a page takes `html` or `text`, as a string")
 
 
-def read_pairs(path: Path, label: str | None = None, scored: bool = True) -> list[Pair]:
+def read_pairs(path: Path, label: str | None = None, scored: bool = True) -> list[LabelledPair]:
     """The pairs, in order; scored: only those labelled near or distinct. Raises InputError.
 
     label: the field that has the label. Without it, that of the full visible text (`label_full`),
@@ -175,7 +175,7 @@ def read_pairs(path: Path, label: str | None = None, scored: bool = True) -> lis
         found = _label(path, number, row) if label is None else _named(path, number, row, label)
         if not scored or found in SCORED:
             stratum = str(row.get("stratum", "all"))
-            pairs.append(Pair(str(row["a"]), str(row["b"]), found, stratum))
+            pairs.append(LabelledPair(str(row["a"]), str(row["b"]), found, stratum))
     return pairs
 
 

@@ -30,7 +30,7 @@ SILENT_S = 10.0  # a client that neither sends nor reads for so long is given up
 HOSTS = frozenset({"127.0.0.1", "localhost"})
 
 
-class Server(ThreadingHTTPServer):
+class ReportServer(ThreadingHTTPServer):
     """Serves MAX_CLIENTS connections at once; one more closes the oldest."""
 
     daemon_threads = True
@@ -91,7 +91,7 @@ class LiveView:
         self._lock = threading.Lock()
         self._made = float("-inf")
         self._warned = False
-        self._server = Server(port, self._handler())
+        self._server = ReportServer(port, self._handler())
         self.url = f"http://{ADDRESS}:{self._server.server_port}/"
         thread = threading.Thread(
             target=self._server.serve_forever, name="neardup-live", daemon=True

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from scrapy_neardup.report.live import HOSTS, SILENT_S, Server, is_this_machine
+from scrapy_neardup.report.live import HOSTS, SILENT_S, ReportServer, is_this_machine
 from scrapy_neardup.stats import DOCS
 
 KIND = "text/plain; version=0.0.4; charset=utf-8"
@@ -29,7 +29,7 @@ class Metrics:
         """read: the stats, called by another thread."""
         self._read, self._spider = read, spider
         self._is_private = host in HOSTS
-        self._server = Server(port, self._handler(), host)
+        self._server = ReportServer(port, self._handler(), host)
         self.url = f"http://{host}:{self._server.server_port}/metrics"
         serve = self._server.serve_forever
         threading.Thread(target=serve, name="neardup-metrics", daemon=True).start()

@@ -153,7 +153,7 @@ class Summary:
         """Count one decision."""
         pattern = url_pattern(decided.url)
         self.total.add(decided)
-        _group(self.sites, host_of(decided.url)).add(decided)
+        _group(self.sites, site_shown(decided.url)).add(decided)
         _group(self.patterns, pattern).add(decided)
         self.minutes[int(decided.time // 60)][decided.kind] += 1
         if decided.kind == "near":
@@ -253,7 +253,7 @@ def summarise(state: Path, tell: Tell | None = None) -> Summary:
     return summary
 
 
-def host_of(url: str) -> str:
+def site_shown(url: str) -> str:
     """The host of a URL: what reports call its site."""
     try:
         return urlsplit(url).netloc or "(no host)"

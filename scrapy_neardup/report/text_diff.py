@@ -12,7 +12,7 @@ MAX_WORDS = 4_000
 MAX_CHARS = 500  # of a line
 
 
-class Difference(NamedTuple):
+class WordDifference(NamedTuple):
     """Words of the original that others replace; either may be empty."""
 
     before: str  # context
@@ -21,12 +21,12 @@ class Difference(NamedTuple):
     after: str  # context
 
 
-def differences(original: str, page: str) -> Iterator[Difference]:
+def differences(original: str, page: str) -> Iterator[WordDifference]:
     """What differs between two texts, in order; of each, the first MAX_WORDS words."""
     old, new = original.split()[:MAX_WORDS], page.split()[:MAX_WORDS]
     for tag, i, i_end, j, j_end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if tag != "equal":
-            yield Difference(
+            yield WordDifference(
                 " ".join(old[max(0, i - CONTEXT_WORDS) : i]),
                 " ".join(old[i:i_end]),
                 " ".join(new[j:j_end]),
@@ -34,7 +34,7 @@ def differences(original: str, page: str) -> Iterator[Difference]:
             )
 
 
-def marked(difference: Difference) -> list[str]:
+def marked(difference: WordDifference) -> list[str]:
     """Removed words as [-words-], added ones as {+words+}."""
     removed, added = difference.removed, difference.added
     return [f"[-{removed}-]"] * bool(removed) + [f"{{+{added}+}}"] * bool(added)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from scrapy_neardup.detect import odd_sketch
 from scrapy_neardup.detect.detector import FactRule
 from scrapy_neardup.detect.facts import differences, differences_of_wholes
-from scrapy_neardup.detect.near import Limits, Measured, near
+from scrapy_neardup.detect.near import Measured, NearLimits, near
 from scrapy_neardup.detect.odd_sketch import ROW_WORDS
 from scrapy_neardup.detect.page_row import DATA_WORDS, say_the_same
 from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array, U64Array
@@ -57,9 +57,9 @@ class Reach:
     facts: FactRule = "compare"
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> NearLimits:
         """The limits of two near pages."""
-        return Limits(self.distance, self.confirm_distance, self.similarity)
+        return NearLimits(self.distance, self.confirm_distance, self.similarity)
 
 
 def confirmed_pairs(

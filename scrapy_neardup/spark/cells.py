@@ -151,7 +151,7 @@ def places_in(sorted_keys: U64Array, keys: U64Array) -> I64Array:
     return np.where(sorted_keys[at] == keys, at, -1)
 
 
-class Rows(NamedTuple):
+class CellRows(NamedTuple):
     """What cells need of rows: place, site's number, fingerprint, CHECK_WORDS of the sketch."""
 
     ns: I64Array
@@ -160,7 +160,7 @@ class Rows(NamedTuple):
     checks: U64Array
 
 
-def entries_of(plan: CellPlan, all_rows: Rows) -> Entries:
+def entries_of(plan: CellPlan, all_rows: CellRows) -> Entries:
     """The entries of some rows, those of hot cells once for each part that theirs meets."""
     at = places_in(plan.sites, all_rows.sites)
     cuts = np.where(at < 0, 0, np.append(plan.cuts, 0)[at])
@@ -214,7 +214,7 @@ def packed(batches: Batches, plan: CellPlan) -> Batches:
         yield as_packed(np.concatenate(waiting), plan.n_tasks)
 
 
-def rows_of(batches: Batches) -> Iterator[Rows]:
+def rows_of(batches: Batches) -> Iterator[CellRows]:
     """A few rows at a time: each may become thousands of entries."""
     for batch in batches:
         for start in range(0, batch.num_rows, ROWS_AT_ONCE):
@@ -223,7 +223,7 @@ def rows_of(batches: Batches) -> Iterator[Rows]:
             own = words_of(few, "check", -1)
             checks[:, : own.shape[1]] = own
             sites = numbers_of(few, "site").view(np.uint64)
-            yield Rows(numbers_of(few, "n"), sites, fingerprints_of(few), checks)
+            yield CellRows(numbers_of(few, "n"), sites, fingerprints_of(few), checks)
 
 
 def as_packed(entries: Entries, n_tasks: int) -> pa.RecordBatch:

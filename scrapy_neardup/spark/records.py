@@ -19,7 +19,7 @@ from scrapy_neardup.offline.dedup.formats import records
 from scrapy_neardup.offline.dedup.formats.rows import distinct
 from scrapy_neardup.offline.dedup.inputs import Input, find_inputs
 from scrapy_neardup.offline.dedup.reading import said_by
-from scrapy_neardup.offline.dedup.record import Damage, Page
+from scrapy_neardup.offline.dedup.record import DamagedRecord, Page
 from scrapy_neardup.offline.file_systems import file_system
 from scrapy_neardup.spark.columns import Batches
 from scrapy_neardup.spark.file_parts import PART_BYTES, parts
@@ -112,7 +112,7 @@ def n_chars(row: Row) -> int:
 
 def _labelled(
     store: str, path: Path, rest: dict[str, Any], fields: Fields
-) -> Iterator[tuple[str, Page | Damage]]:
+) -> Iterator[tuple[str, Page | DamagedRecord]]:
     """The records of a row of FILES, each with what the file is called."""
     source = Input(path, **rest)
     label = f"{store.partition('://')[0]}://{source.label}" if store else source.label
@@ -121,10 +121,10 @@ def _labelled(
             yield label, record
 
 
-def row_of(record: Page | Damage, place: str, scope: Scope) -> Row:
+def row_of(record: Page | DamagedRecord, place: str, scope: Scope) -> Row:
     """A row of ROWS. If extraction fails, the page is kept without text; so is one of which nobody
     can say with whose pages to compare it."""
-    if isinstance(record, Damage):
+    if isinstance(record, DamagedRecord):
         return place, None, None, record.error, place
     if not record.has_site and scope == "site":
         return distinct(record.url) or place, None, None, None, place

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scrapy_neardup.detect.item_table import KeptItem
-from scrapy_neardup.detect.page_table import Page
+from scrapy_neardup.detect.page_table import PageRow
 
 URL, PAGE, ITEM, URLS_FORGOTTEN, PAGE_FORGOTTEN, FRONTIER = 1, 2, 3, 4, 5, 6  # 0: the journal's own
 
@@ -27,7 +27,7 @@ _ITEM = struct.Struct("<QQQ")  # page, values, text; then the sketch, if there i
 class KeptPage(NamedTuple):
     """A page that the detector remembers."""
 
-    page: Page
+    page: PageRow
     indexed: bool  # whether other pages may be near it
 
 
@@ -53,7 +53,7 @@ def unpack_page(payload: bytes) -> KeptPage:
     fingerprint, site, time, indexed, n_words, digest = _PAGE.unpack_from(payload)
     sketch = np.frombuffer(payload, "<u8", n_words, _PAGE.size)
     url = payload[_PAGE.size + sketch.nbytes :].decode("utf-8", "surrogatepass")
-    return KeptPage(Page(fingerprint, sketch, digest, site, url, time), indexed)
+    return KeptPage(PageRow(fingerprint, sketch, digest, site, url, time), indexed)
 
 
 def pack_commit(number: int) -> bytes:

@@ -43,7 +43,7 @@ class SkippedRequest(NamedTuple):
     request: dict[str, Any]
 
 
-class Place(NamedTuple):
+class WaitingPlace(NamedTuple):
     """Where a request stands; the order is from those nearest to the start.
 
     depth  links from the start, as Scrapy counts them
@@ -63,7 +63,7 @@ class Group:
     n_checked  how many were skipped when some were checked, in this run
     """
 
-    places: dict[int, Place] = field(default_factory=dict)
+    places: dict[int, WaitingPlace] = field(default_factory=dict)
     n_new: int = 0
     n_checked: int = 0
 
@@ -201,7 +201,7 @@ class SkippedRequests:
             url, _, reason, request = entry["skipped"]
             groups = self._reasons.setdefault(tuple(reason), {})
             group = groups.setdefault(group_of_url(url), Group())
-            group.places.setdefault(hash(url), Place(depth_of(request), line))
+            group.places.setdefault(hash(url), WaitingPlace(depth_of(request), line))
             group.n_new += 1
             if was := entry.get("was"):
                 groups = self._reasons.get(tuple(was), {})

@@ -131,7 +131,7 @@ def new_version() -> int:
     return randbits(62) | 1 << 62
 
 
-class Server(NamedTuple):
+class HostRecord(NamedTuple):
     """How far what a host says of its pages was right; one spider's.
 
     n_refuted      pages that had changed under the same validator

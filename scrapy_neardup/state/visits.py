@@ -34,9 +34,9 @@ from scrapy_neardup.state.visit import (
     UNKNOWN,
     Departure,
     Hint,
+    HostRecord,
     Original,
     PageKey,
-    Server,
     Visit,
     code_of,
     own_learnt,
@@ -90,7 +90,7 @@ class Visits:
         self._done: set[bytes] = set()
         self._leaving: dict[bytes, tuple[str | None, bytes | None]] = {}
         self._changes: list[Change] = []
-        self._servers: dict[str, Server] = {}
+        self._servers: dict[str, HostRecord] = {}
         self._shapes: dict[str, History] = {}
         self._hints: dict[bytes, Hint] = {}
         self._n_new: dict[bytes, int] = {}  # of pages that wait to be written
@@ -232,12 +232,12 @@ class Visits:
         """A page is CHANGED. what: JSON that says in what."""
         self._changes.append(Change(self.run, time.time(), Status.CHANGED, url, None, what))
 
-    def servers(self) -> dict[str, Server]:
+    def servers(self) -> dict[str, HostRecord]:
         """By host, as put_server() was told by this spider's runs."""
         query = "SELECT * FROM server WHERE spider = ?"
-        return {host: Server(*one) for _, host, *one in self._db.execute(query, (self.spider,))}
+        return {host: HostRecord(*one) for _, host, *one in self._db.execute(query, (self.spider,))}
 
-    def put_server(self, host: str, server: Server) -> None:
+    def put_server(self, host: str, server: HostRecord) -> None:
         """Something was learnt of a host."""
         self._servers[host] = server
 

@@ -12,7 +12,7 @@ from functools import cache
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.urls.public_suffixes import registrable
 from scrapy_neardup.urls.site_rules import SiteRule, SiteRules
-from scrapy_neardup.urls.url_patterns import Pattern, host_of, is_address, join_url, split_url
+from scrapy_neardup.urls.url_patterns import Pattern, host_in, is_address, join_url, split_url
 
 # --- lenient: what people and programs write wrong
 
@@ -112,7 +112,7 @@ def mobile(url: str) -> str:
 
 def desktop(netloc: str, mobile_labels: Collection[str] = MOBILE_LABELS) -> str:
     """A host without `m`, `mobile` and `www` in front of its registrable domain."""
-    host = host_of(netloc).lower()
+    host = host_in(netloc).lower()
     # With private suffixes: m.github.io and mobile.github.io are two people's.
     site = registrable(host, unknown=True)
     if site is None or is_address(host):

@@ -165,7 +165,7 @@ class Pattern:
     @cached_property
     def _has_hosts_below(self) -> bool:
         """False for addresses and public suffixes: what is below those is another's."""
-        host = host_of(self.netloc)
+        host = host_in(self.netloc)
         return not is_address(host) and _suffixes().publicsuffix(host) != host
 
     def matches(self, url: UrlParts) -> bool:
@@ -188,7 +188,7 @@ class Pattern:
             return False
         # url-matcher's `www.` is a regular expression: any one character may follow, as long as
         # that leads to no other domain.
-        return netloc[3] == "." or host_of(self.netloc) != self.domain
+        return netloc[3] == "." or host_in(self.netloc) != self.domain
 
     def _matches_query(self, query: str) -> bool:
         if not self._arguments:
@@ -207,7 +207,7 @@ def _suffixes() -> PublicSuffixList:
     return PublicSuffixList(accept_unknown=False, only_icann=True)
 
 
-def host_of(netloc: str) -> str:
+def host_in(netloc: str) -> str:
     """The host without user, port and final dots."""
     host = netloc.rpartition("@")[2]
     if host.startswith("["):
@@ -221,7 +221,7 @@ def domain_of(netloc: str) -> str:
     Of an address or a public suffix it is that itself; of a host below no public suffix, the
     last label.
     """
-    host = host_of(netloc)
+    host = host_in(netloc)
     if is_address(host):
         return host
     suffixes = _suffixes()

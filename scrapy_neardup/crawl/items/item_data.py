@@ -105,7 +105,7 @@ class ItemData(NamedTuple):
 
 
 @dataclass
-class Visit:
+class Provenance:
     """What an item may echo: the URLs by which a page was reached, its body, the times of both.
 
     addresses  the request's and the response's URL and those of all redirects between them; none
@@ -141,7 +141,7 @@ class Visit:
         since: float,
         media: AbstractSet[str] = frozenset(),
         names_items: bool = False,
-    ) -> Visit:
+    ) -> Provenance:
         """The visit that ended in a response. names_items: whether its URL says whose they are."""
         if names_items:
             return cls(frozenset(), rules, response, began, since, since)
@@ -209,7 +209,7 @@ class Visit:
 
 def item_data(
     item: Any,
-    visit: Visit | None,
+    provenance: Provenance | None,
     rules: UrlKeyRules,
     ignored: AbstractSet[str] = frozenset(),
     key: bytes = b"",
@@ -218,12 +218,12 @@ def item_data(
     """The data of an item.
 
     stable: whether the hashes of fields are to be the same in another process, which takes longer.
-    visit: None where the item came from no page. ignored: names of fields, at any depth.
+    provenance: None where the item came from no page. ignored: names of fields, at any depth.
     key: keys the digests, at most 64 bytes, so that nobody can craft two items that share one.
     Raises ItemTooLarge for an item of more than MAX_VALUES values, MAX_DEPTH levels or MAX_CHARS
     characters, ItemUnreadable for a value that cannot be looked into or two fields of one name.
     """
-    reader = _Reader(visit, rules, ignored)
+    reader = _Reader(provenance, rules, ignored)
     named = [*named_values(item, ignored)]
     encoded = {name: reader.field(name, value) for name, value in named}
     if len(encoded) < len(named):
@@ -281,8 +281,10 @@ def _kind_of(item: Any) -> bytes:
 class _Reader:
     """Encodes one item's values; each kind of value begins with a letter of its own."""
 
-    def __init__(self, visit: Visit | None, rules: UrlKeyRules, ignored: AbstractSet[str]) -> None:
-        self._visit = visit
+    def __init__(
+        self, provenance: Provenance | None, rules: UrlKeyRules, ignored: AbstractSet[str]
+    ) -> None:
+        self._provenance = provenance
         self._rules = rules
         self._ignored = ignored
         self._n_values = self._n_chars = 0
@@ -362,14 +364,14 @@ class _Reader:
         return b"T" + value.isoformat().encode()
 
     def _is_day_of_visit(self, day: date) -> bool:
-        visit = self._visit
-        if visit is None or not visit.is_today(day):
+        provenance = self._provenance
+        if provenance is None or not provenance.is_today(day):
             return False
-        return OF_THE_VISIT.search(self._name) is not None or not visit.names(day)
+        return OF_THE_VISIT.search(self._name) is not None or not provenance.names(day)
 
     def _is_of_visit(self, moment: datetime) -> bool:
         # A naive time is UTC's or the machine's: a spider may write either.
-        if self._visit is None:
+        if self._provenance is None:
             return False
         candidates = [moment] if moment.tzinfo else [moment.replace(tzinfo=UTC), moment]
         return any(self._is_moment_of_visit(candidate) for candidate in candidates)
@@ -382,24 +384,24 @@ class _Reader:
 
     def _is_said(self, time: str) -> bool:
         """Whether a time is the page's: one of a feed's newest entry may be that of the visit."""
-        if self._visit is None or OF_THE_VISIT.search(self._name):
+        if self._provenance is None or OF_THE_VISIT.search(self._name):
             return False
-        return self._visit.says(time)
+        return self._provenance.says(time)
 
     def _is_now(self, seconds: float) -> bool:
-        return self._visit is not None and self._visit.is_now(seconds)
+        return self._provenance is not None and self._provenance.is_now(seconds)
 
     def _bytes(self, value: bytes) -> bytes:
         return self._page(value) or b"B" + blake2b(value, digest_size=16).digest()
 
     def _string(self, value: str) -> bytes:
-        visit = self._visit
+        provenance = self._provenance
         if len(value) > MIN_PAGE_CHARS and (page := self._page(value)):
             return page
         self._n_chars += len(value)
         if self._n_chars > MAX_CHARS:
             raise _too_large()
-        if visit is not None and value in visit.addresses:
+        if provenance is not None and value in provenance.addresses:
             return self._same_url()
         if ADDRESS.fullmatch(value):
             return self._url(value)
@@ -408,15 +410,15 @@ class _Reader:
         moment = _moment(value)
         if moment and self._is_of_visit(moment) and not self._is_said(_clock(moment)):
             return SAME_TIME
-        is_laid_out = visit is None or visit.is_markup
+        is_laid_out = provenance is None or provenance.is_markup
         return b"U" + _text(without_layout(value) if is_laid_out else value)
 
     def _page(self, value: str | bytes) -> bytes:
         """What stands for a value that is the whole page; empty for any other."""
-        if self._visit is None or not self._visit.is_page(value):
+        if self._provenance is None or not self._provenance.is_page(value):
             return b""
         self.holds_page = True
-        return SAME_PAGE + self._visit.sources
+        return SAME_PAGE + self._provenance.sources
 
     def _long_text(self, value: str) -> bytes:
         """Leave a text for comparison; what must be equal are its facts."""
@@ -428,14 +430,14 @@ class _Reader:
 
     def _url(self, url: str) -> bytes:
         key, fragment = url_key(url, self._rules), _raw(url.partition("#")[2])
-        same = self._visit is not None and key in self._visit.urls
+        same = self._provenance is not None and key in self._provenance.urls
         if not same and (rules := self._rules_of_link(url)) is not self._rules:
             key = url_key(url, rules)
         return (self._same_url() if same else b"K" + key) + (fragment and b"#" + fragment)
 
     def _rules_of_link(self, url: str) -> UrlKeyRules:
         """Of a link to another site a session counts: it was not drawn by this visit."""
-        if self._visit is not None and site_of(url) != site_of(self._visit.page.url):
+        if self._provenance is not None and site_of(url) != site_of(self._provenance.page.url):
             return replace(self._rules, drop_tracking=False, drop_sessions=False)
         if TRACKING.search(self._name):
             return replace(self._rules, drop_tracking=False)
@@ -443,8 +445,8 @@ class _Reader:
 
     def _same_url(self) -> bytes:
         """What stands for the page's own URL, by which a pipeline may store the page."""
-        if self._visit is not None and self._name in self._visit.media:
-            self._visit.is_held = self.holds_page = True
+        if self._provenance is not None and self._name in self._provenance.media:
+            self._provenance.is_held = self.holds_page = True
         return SAME_URL
 
 

@@ -19,7 +19,7 @@ from scrapy_neardup.crawl.fail_open import FailOpen
 from scrapy_neardup.crawl.items.elsewhere import said_by, says_more
 from scrapy_neardup.crawl.items.item_data import (
     ItemData,
-    Visit,
+    Provenance,
     fields_apart,
     is_long,
     item_data,
@@ -149,7 +149,7 @@ class ItemJudge:
             self._count(stats.ITEMS_KEPT_BY_DATA)
             self._note_difference(page, name, data.fields)
             if not page.gives_several:  # what follows are rows of a page that says something else
-                page.gives_several, page.visit = True, None
+                page.gives_several, page.provenance = True, None
         else:
             self._remember_fields(name, data.fields)
         self._offers.add(page.own_row, kept)
@@ -195,10 +195,10 @@ class ItemJudge:
     def _read_data(self, item: Any, page: CrawledPage, stable: bool = False) -> ItemData | None:
         shared = self._rules, self._ignored, self._key, stable
         try:
-            data = item_data(item, self._visit(page), *shared)
+            data = item_data(item, self._provenance(page), *shared)
             if page.has_waited and not page.says_more and self._says_more(item, page):
-                page.says_more, page.visit = True, None
-                data = item_data(item, self._visit(page), *shared)
+                page.says_more, page.provenance = True, None
+                data = item_data(item, self._provenance(page), *shared)
             return data
         except ItemTooLarge:
             self._count(stats.ITEMS_TOO_LARGE)
@@ -212,16 +212,18 @@ class ItemJudge:
             page.said = said_by(page.response)
         return says_more(item, page.said, self._ignored)
 
-    def _visit(self, page: CrawledPage) -> Visit:
+    def _provenance(self, page: CrawledPage) -> Provenance:
         """What an item of a page may echo."""
-        if page.visit is None:
+        if page.provenance is None:
             is_few = page.judged is not None and page.judged.words < self._min_words
             is_named = is_few and is_no_document(page.response)
             names_items = bool(page.gives_several) or page.says_more or is_named
             times = self._began, page.asked_at
-            page.visit = Visit.of(page.response, self._rules, *times, self._media, names_items)
-        page.visit.until = time.time()
-        return page.visit
+            page.provenance = Provenance.of(
+                page.response, self._rules, *times, self._media, names_items
+            )
+        page.provenance.until = time.time()
+        return page.provenance
 
     def _with_text(self, item: KeptItem, text: str) -> KeptItem:
         """The item with what tells its long text; a text of few words only has a digest."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from scrapy.http import Response
 
-from scrapy_neardup.crawl.items.item_data import Visit
+from scrapy_neardup.crawl.items.item_data import Provenance
 from scrapy_neardup.crawl.pages.body_cache import Body
 from scrapy_neardup.crawl.pages.extract import Shown
 from scrapy_neardup.crawl.recrawl.visit_comparison import Revisit
@@ -75,7 +75,7 @@ class CrawledPage:
     is_put_out: bool = False  # whether one has left the pipelines
     is_reread: bool = False  # whether an earlier run, which was cut off, put out what it says
     handed: list[int] = field(default_factory=list)  # id() of items the pipeline has not seen
-    visit: Visit | None = None  # what its items may echo, made with the first of them
+    provenance: Provenance | None = None  # what its items may echo, made with the first of them
     offered: dict[int, OfferedItem] = field(default_factory=dict)  # by id() of the item
     leads_on: bool = False  # whether a request found on it is new, and of no kind
     leads_to: Counter[str] | None = None  # how many new URLs were found on it, by kind

@@ -19,12 +19,12 @@ from scrapy_neardup.crawl.requests.carrying import may_carry_an_item
 from scrapy_neardup.detect.near import MIN_WORDS
 from scrapy_neardup.detect.text import Blocks, without_numbers
 from scrapy_neardup.factory import make_queued_urls, make_rules
-from scrapy_neardup.learn.dry_kinds import Lines, group_of, kind_of
+from scrapy_neardup.learn.dry_kinds import LineSpan, group_of, kind_of
 from scrapy_neardup.learn.learner import Learner
 from scrapy_neardup.learn.soft_404 import outline
-from scrapy_neardup.learn.url_parts import UrlParts, split
+from scrapy_neardup.learn.url_parts import KeyParts, split
 from scrapy_neardup.settings import NearDupSettings
-from scrapy_neardup.state.skipped import DEFERRED, Group, Place, Reasons
+from scrapy_neardup.state.skipped import DEFERRED, Group, Reasons, WaitingPlace
 from scrapy_neardup.urls.key import url_key
 
 FOUND_ON = "neardup_found_on"  # in a request's meta: the kind of the page on which it was found
@@ -94,7 +94,7 @@ class UrlDeferral:
             page.kind = "" if url is None else kind_of(url)
         return page.kind
 
-    def _asked_url(self, page: CrawledPage) -> UrlParts | None:
+    def _asked_url(self, page: CrawledPage) -> KeyParts | None:
         """The URL that was asked for, which may have led to the page's own by redirects.
 
         Only requests for such URLs can be deferred, so theirs is the kind that a page speaks for.
@@ -135,7 +135,9 @@ class UrlDeferral:
             due_to = inf if left else self.dry.due_to(kind)
             yield from self._drawn(kind, due(groups, due_to), PROBES if is_probed else AT_ONCE)
 
-    def _drawn(self, kind: str, groups: Mapping[str, list[Place]], left: int) -> Iterator[int]:
+    def _drawn(
+        self, kind: str, groups: Mapping[str, list[WaitingPlace]], left: int
+    ) -> Iterator[int]:
         """Lines of so many requests: half of them nearest to the start, the others at random.
 
         At random, as the bound asks for: what is found later may be better. The nearest, since what
@@ -154,18 +156,18 @@ class UrlDeferral:
             yield from (place.line for place in drawn)
 
 
-def lines_of(reasons: Mapping[tuple[str, str], Mapping[str, Group]]) -> dict[str, Lines]:
+def lines_of(reasons: Mapping[tuple[str, str], Mapping[str, Group]]) -> dict[str, LineSpan]:
     """Where the requests of each kind stand that wait."""
-    lines: dict[str, Lines] = {}
+    lines: dict[str, LineSpan] = {}
     for (kind, _), groups in reasons.items():
         for places in (group.places for group in groups.values() if group.places):
-            one = Lines(next(iter(places.values())).line, next(reversed(places.values())).line)
+            one = LineSpan(next(iter(places.values())).line, next(reversed(places.values())).line)
             oldest, newest = lines.get(kind, one)
-            lines[kind] = Lines(min(oldest, one.oldest), max(newest, one.newest))
+            lines[kind] = LineSpan(min(oldest, one.oldest), max(newest, one.newest))
     return lines
 
 
-def due(groups: Mapping[str, Group], line: float) -> dict[str, list[Place]]:
+def due(groups: Mapping[str, Group], line: float) -> dict[str, list[WaitingPlace]]:
     """By group, what stands no later in the file than a line."""
     return {
         name: [place for place in group.places.values() if place.line <= line]
@@ -178,7 +180,7 @@ def drawn_of(some: Collection[T], n: int) -> list[T]:
     return sample(list(some), min(n, len(some)))
 
 
-def nearest_and_drawn(places: Collection[Place], n: int) -> list[Place]:
+def nearest_and_drawn(places: Collection[WaitingPlace], n: int) -> list[WaitingPlace]:
     """At most n places: half of them those nearest to the start, and others at random."""
     nearest = nsmallest((n + 1) // 2, places)
     return nearest + drawn_of(set(places).difference(nearest), n - len(nearest))

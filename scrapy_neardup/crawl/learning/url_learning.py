@@ -44,7 +44,7 @@ DIGIT = re.compile(r"\d")
 logger = logging.getLogger(__name__)
 
 
-class Settled(NamedTuple):
+class JudgedPage(NamedTuple):
     """A page that was judged, as it is put aside.
 
     host                   as of host_of()
@@ -67,10 +67,10 @@ class PutAside:
     """
 
     def __init__(self) -> None:
-        self._pages: deque[Settled] = deque(maxlen=MAX_ASIDE)
-        self._due: OrderedDict[str, deque[Settled]] = OrderedDict()  # by host with copies
+        self._pages: deque[JudgedPage] = deque(maxlen=MAX_ASIDE)
+        self._due: OrderedDict[str, deque[JudgedPage]] = OrderedDict()  # by host with copies
 
-    def add(self, page: Settled) -> list[Settled]:
+    def add(self, page: JudgedPage) -> list[JudgedPage]:
         """A page was judged; what is to be learnt from now, oldest first."""
         due = self._due.get(page.host)
         if due is None:
@@ -82,7 +82,7 @@ class PutAside:
             due.append(page)
         return [due.popleft() for _ in range(BATCH)] if len(due) >= BATCH else []
 
-    def _begin(self, host: str) -> deque[Settled]:
+    def _begin(self, host: str) -> deque[JudgedPage]:
         due = self._due[host] = deque(page for page in self._pages if page.host == host)
         others = (page for page in self._pages if page.host != host)
         self._pages = deque(others, maxlen=MAX_ASIDE)
@@ -90,7 +90,7 @@ class PutAside:
             self._due.popitem(last=False)
         return due
 
-    def rest(self) -> Iterator[Settled]:
+    def rest(self) -> Iterator[JudgedPage]:
         """All pages of hosts with copies that were not learnt from."""
         for due in self._due.values():
             while due:
@@ -143,7 +143,7 @@ class UrlLearning:
         """Learn from what was put aside on hosts with copies, before the rules are looked at."""
         self._watch(self._put_aside.rest())
 
-    def _watch(self, pages: Iterable[Settled]) -> None:
+    def _watch(self, pages: Iterable[JudgedPage]) -> None:
         """Learn from pages: from all of them, as long as that takes little of the crawl."""
         begun = thread_time()
         is_over = self._spent_s * SHARE > begun
@@ -154,14 +154,14 @@ class UrlLearning:
                 self._learn_from(page, weight)
         self._spent_s += thread_time() - begun
 
-    def _learn_from(self, page: Settled, weight: int = 1) -> None:
+    def _learn_from(self, page: JudgedPage, weight: int = 1) -> None:
         """weight: as in Judged."""
         original = None if page.original is None else url_key(page.original, self._rules)
         key = url_key(page.url, self._rules)
         judged = Judged(page.url, key, original, page.tells, page.size, weight, page.callback)
         self.learner.observe(judged)
 
-    def _settled(self, page: CrawledPage) -> Settled | None:
+    def _settled(self, page: CrawledPage) -> JudgedPage | None:
         """The page as evidence; None for one of which it is not known what it says."""
         decision, url = page.judged, page.response.url
         if decision is None or decision.kind in NO_EVIDENCE or decision.cold:
@@ -176,7 +176,9 @@ class UrlLearning:
         tells = decision.words >= self._min_words
         request = page.response.request
         callback = handler_of(request) if request and self.learner.acts else ""
-        return Settled(host_of(url), url, original, tells, len(page.response.body), callback)
+        return JudgedPage(
+            bare_host_of(url), url, original, tells, len(page.response.body), callback
+        )
 
     def exchange(self, fleet: FleetWorker) -> None:
         """Tell the other workers of rules, and hear of theirs."""
@@ -240,7 +242,7 @@ def is_answer(response: Response) -> bool:
     return not (OWN_KEY in request.meta or request.meta.get("verbatim_url"))
 
 
-def host_of(url: str) -> str:
+def bare_host_of(url: str) -> str:
     """A URL's host, without `www.` and the like; "" of one that has none, as of `data:`."""
     return bare_host(url.partition("://")[2].partition("/")[0])
 

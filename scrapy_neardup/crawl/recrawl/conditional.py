@@ -17,7 +17,7 @@ from scrapy_neardup import stats
 from scrapy_neardup.crawl.fail_open import Count
 from scrapy_neardup.crawl.recrawl.stored_requests import handed_on, urls_stored
 from scrapy_neardup.settings import NearDupSettings
-from scrapy_neardup.state.visit import Server, Visit
+from scrapy_neardup.state.visit import HostRecord, Visit
 from scrapy_neardup.state.visit_file import Status
 from scrapy_neardup.state.visits import Visits
 
@@ -99,7 +99,7 @@ class ConditionalRequests:
         self,
         settings: NearDupSettings,
         visits: Visits,
-        servers: dict[str, Server],
+        servers: dict[str, HostRecord],
         crawler: Crawler,
         count: Count,
     ) -> None:
@@ -113,7 +113,7 @@ class ConditionalRequests:
         self._servers = servers
         # While no callback has downloaded inline, pages are read so that the next crawl may ask.
         self._has_inline = False
-        self._had_inline = servers.get(OF_SPIDER, Server()).n_refuted > 0
+        self._had_inline = servers.get(OF_SPIDER, HostRecord()).n_refuted > 0
         self._checked: set[str] = set()  # hosts of which a page is read in full in this run
         # Hosts and callbacks of which a page handed on in this run what it had handed on before.
         self._hand_on_the_same: set[tuple[str, str]] = set()
@@ -130,7 +130,7 @@ class ConditionalRequests:
             return
         self._has_inline = True
         if not self._had_inline:
-            self._visits.put_server(OF_SPIDER, Server(n_refuted=1))
+            self._visits.put_server(OF_SPIDER, HostRecord(n_refuted=1))
             logger.info(
                 "neardup: callbacks of this spider download inline, so that its pages depend on "
                 "more than their own server can tell: all are read in full, until a whole crawl "
@@ -140,7 +140,7 @@ class ConditionalRequests:
     def ended(self) -> None:
         """A whole crawl is over: if every page was read, and none downloaded inline, ask again."""
         if self._had_inline and self.ask_any:
-            self._visits.put_server(OF_SPIDER, Server())
+            self._visits.put_server(OF_SPIDER, HostRecord())
 
     # --- requests
 
@@ -166,7 +166,7 @@ class ConditionalRequests:
             return False
         if any(name in request.headers for name in OWN_CONDITIONS) or self._is_expected(request):
             return False
-        host = host_of(visit.url)
+        host = authority_of(visit.url)
         if request.meta.get(IN_FULL) or not self.believes(host):
             return False
         if host not in self._checked:
@@ -195,10 +195,10 @@ class ConditionalRequests:
 
     def never_leave_unread(self, url: str, why: str) -> None:
         """Read all pages of a URL's host from now on. why: for the log."""
-        host = host_of(url)
+        host = authority_of(url)
         if not self.is_always_read(host):
-            self._servers[ALWAYS_READ + host] = Server(n_refuted=1)
-            self._visits.put_server(ALWAYS_READ + host, Server(n_refuted=1))
+            self._servers[ALWAYS_READ + host] = HostRecord(n_refuted=1)
+            self._visits.put_server(ALWAYS_READ + host, HostRecord(n_refuted=1))
             logger.warning("neardup: pages of %s are read in full from now on: %s", host, why)
 
     def is_always_read(self, host: str) -> bool:
@@ -211,7 +211,7 @@ class ConditionalRequests:
         That may be the day of the crawl. So pages of a host's callback that hand on anything are
         read until one of them, unchanged, has handed on the same again in this run.
         """
-        if (host_of(visit.url), visit.callback) in self._hand_on_the_same:
+        if (authority_of(visit.url), visit.callback) in self._hand_on_the_same:
             return True
         return visit.requests is not None and not any(
             told != {""} for told in handed_on(visit.requests).values()
@@ -224,14 +224,14 @@ class ConditionalRequests:
 
         None does by whom we would not ask any more: it was on its way when its host was found out.
         """
-        if not request.meta.get(ASKED) or not self.believes(host_of(visit.url)):
+        if not request.meta.get(ASKED) or not self.believes(authority_of(visit.url)):
             return False
         tag = response.headers.get("ETag")
         return tag is None or visit.etag is None or _weak(tag) == _weak(visit.etag)
 
     def trusted(self, visit: Visit) -> None:
         """A server's word was taken."""
-        self._n_trusted[host_of(visit.url)] += 1
+        self._n_trusted[authority_of(visit.url)] += 1
 
     def compared(
         self, earlier: Visit, now: Validators, status: Status, requests: bytes | None
@@ -241,8 +241,8 @@ class ConditionalRequests:
             self._compare_handed_on(earlier, earlier.requests, requests)
         if earlier.etag is None and earlier.modified is None:
             return
-        host = host_of(earlier.url)
-        known = self._servers.get(host, Server())
+        host = authority_of(earlier.url)
+        known = self._servers.get(host, HostRecord())
         if now.are_those_of(earlier):
             is_refuted = status == Status.CHANGED or not _same_urls(earlier.requests, requests)
             found = known._replace(n_refuted=known.n_refuted + is_refuted, n_mismatched=0)
@@ -267,9 +267,9 @@ class ConditionalRequests:
                 f"headers) is another at each visit, although the page is the same",
             )
         else:
-            self._hand_on_the_same.add((host_of(earlier.url), earlier.callback))
+            self._hand_on_the_same.add((authority_of(earlier.url), earlier.callback))
 
-    def _tell(self, host: str, before: Server, now: Server, url: str) -> None:
+    def _tell(self, host: str, before: HostRecord, now: HostRecord, url: str) -> None:
         if now.n_refuted and not before.n_refuted:
             self._count(stats.RECRAWL_REFUTED)
             logger.warning(
@@ -288,7 +288,7 @@ class ConditionalRequests:
             )
 
 
-def host_of(url: str) -> str:
+def authority_of(url: str) -> str:
     """The host of a URL, with its port, in lower case."""
     return urlsplit(url).netloc.lower()
 

@@ -33,7 +33,7 @@ from scrapy_neardup.crawl.recrawl.visit_items import (
     EXACTLY,
     SAME_TEXT,
     Fields,
-    Shown,
+    ReaderView,
     packed_fields,
     unpacked_fields,
 )
@@ -68,7 +68,7 @@ OF_SCHEDULE = ("n_visits", "n_changes", "since", "n_new", "due")
 
 def held_of(fields: Fields | None, page: CrawledPage) -> Held:
     """How much of a page its items hold."""
-    if page.visit is not None and page.visit.is_held:
+    if page.provenance is not None and page.provenance.is_held:
         return Held.PAGE
     holds_text = any(SAME_TEXT in one.values() for one in fields or ())
     return Held.TEXT if holds_text else Held.FIELDS
@@ -406,7 +406,7 @@ class Recrawl:
     ) -> Fields | None:
         """Of each item, a digest of each field; None where one cannot be read."""
         text = content if isinstance(content, str) else content.text if content else ""
-        shown = Shown.of(text if len(text) <= MAX_CHARS else "")
+        shown = ReaderView.of(text if len(text) <= MAX_CHARS else "")
         fields = []
         for item in items:
             read = self._items.fields_of(item, page)

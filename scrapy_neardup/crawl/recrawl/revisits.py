@@ -11,13 +11,13 @@ from typing import Any
 from lxml import etree
 from scrapy.http import Response
 
-from scrapy_neardup.crawl.recrawl.conditional import host_of
+from scrapy_neardup.crawl.recrawl.conditional import authority_of
 from scrapy_neardup.detect.sites import site_of
 from scrapy_neardup.factory import DAY_S, make_queued_urls, make_rules
 from scrapy_neardup.learn.change_rates import History, change_rate, interval
 from scrapy_neardup.learn.url_parts import cut
 from scrapy_neardup.settings import NearDupSettings
-from scrapy_neardup.state.visit import Hint, Server, Visit, key_of
+from scrapy_neardup.state.visit import Hint, HostRecord, Visit, key_of
 from scrapy_neardup.state.visits import Visits
 from scrapy_neardup.urls.key import url_key
 
@@ -42,7 +42,7 @@ class Revisits:
     """Estimates how often pages change, and says which are due."""
 
     def __init__(
-        self, settings: NearDupSettings, visits: Visits, servers: dict[str, Server]
+        self, settings: NearDupSettings, visits: Visits, servers: dict[str, HostRecord]
     ) -> None:
         """servers: what is known of each host, shared with ConditionalRequests."""
         self._visits = visits
@@ -61,7 +61,7 @@ class Revisits:
             return True
         hint = self._visits.hint(visit.key)
         if hint is not None and hint.modified is not None and hint.modified <= now + DAY_S:
-            server = self._servers.get(host_of(visit.url), Server())
+            server = self._servers.get(authority_of(visit.url), HostRecord())
             n_dates = server.n_dates_right + server.n_dates_wrong
             trust = (server.n_dates_right + 1) / (n_dates + 2)
             if hint.modified > visit.time and trust >= 1 / 2:
@@ -81,7 +81,7 @@ class Revisits:
 
     def _shape(self, url: str) -> str:
         parts = cut(url_key(url, self._rules))
-        return host_of(url) if parts is None else parts.shape
+        return authority_of(url) if parts is None else parts.shape
 
     def is_hub(self, key: bytes) -> bool:
         """Whether a page brought new links when it was read last."""
@@ -124,8 +124,8 @@ class Revisits:
             return
         said = hint.modified > earlier.time
         if said or changed:
-            host = host_of(earlier.url)
-            known = self._servers.get(host, Server())
+            host = authority_of(earlier.url)
+            known = self._servers.get(host, HostRecord())
             found = known._replace(
                 n_dates_right=known.n_dates_right + (said and changed),
                 n_dates_wrong=known.n_dates_wrong + (said != changed),

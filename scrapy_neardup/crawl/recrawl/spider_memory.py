@@ -13,7 +13,7 @@ from scrapy import signals
 from scrapy.crawler import Crawler
 
 from scrapy_neardup.crawl.recrawl.program import own_classes
-from scrapy_neardup.state.visit import Server
+from scrapy_neardup.state.visit import HostRecord
 from scrapy_neardup.state.visits import Visits
 
 logger = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ class SpiderMemory:
     is_written  whether a callback wrote an attribute in this run
     """
 
-    def __init__(self, visits: Visits, servers: dict[str, Server], crawler: Crawler) -> None:
+    def __init__(self, visits: Visits, servers: dict[str, HostRecord], crawler: Crawler) -> None:
         """servers: what earlier runs noted, with that of each host."""
         self._visits = visits
         self._crawler = crawler
@@ -71,7 +71,7 @@ class SpiderMemory:
         if not self._was_idle or reason != "finished":  # else closed() has written since
             self._look()
         if is_whole and self._before is not None and not self.is_written and not self._is_proven:
-            self._visits.put_server(OF_ATTRIBUTES, Server())
+            self._visits.put_server(OF_ATTRIBUTES, HostRecord())
 
     def _idle(self) -> None:
         self._was_idle = True
@@ -89,7 +89,7 @@ class SpiderMemory:
 
     def _written(self, name: str) -> None:
         self.is_written = True
-        self._visits.put_server(OF_ATTRIBUTES, Server(n_refuted=1))
+        self._visits.put_server(OF_ATTRIBUTES, HostRecord(n_refuted=1))
         if not self._was_written:
             logger.info(
                 "neardup: callbacks of this spider write its attribute %r, on which it may depend "

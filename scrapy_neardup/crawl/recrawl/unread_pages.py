@@ -15,7 +15,7 @@ from scrapy_neardup.crawl.recrawl.conditional import (
     IN_FULL,
     ConditionalRequests,
     Validators,
-    host_of,
+    authority_of,
 )
 from scrapy_neardup.crawl.recrawl.copies import Copies
 from scrapy_neardup.crawl.recrawl.known_pages import KnownPages, callback_name
@@ -119,7 +119,7 @@ class UnreadPages:
         meta = request.meta
         if visit.requests is None or (self._prunes and visit.copy_of is not None):
             return False
-        if self._conditions.is_always_read(host_of(visit.url)):
+        if self._conditions.is_always_read(authority_of(visit.url)):
             return False
         is_wanted = meta.get("neardup_refresh") or self._recorder.wants(request.url)
         if is_wanted or meta.get("neardup_skip"):

@@ -11,7 +11,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from scrapy_neardup.crawl.fail_open import FailOpen
-from scrapy_neardup.crawl.recrawl.conditional import host_of
+from scrapy_neardup.crawl.recrawl.conditional import authority_of
 from scrapy_neardup.crawl.recrawl.visit_items import Fields, differing, unpacked_fields
 from scrapy_neardup.detect import sites
 from scrapy_neardup.detect.echoes import VisitEchoes
@@ -284,7 +284,7 @@ def stored_noise(visits: Visits, attempt: FailOpen) -> Noise:
 
 def noise_host(url: str) -> int:
     """By which noise is kept: the host with its port, for each server varies in its own places."""
-    return site_number(host_of(url))
+    return site_number(authority_of(url))
 
 
 def echo_host(url: str) -> int:

@@ -19,14 +19,14 @@ EXACTLY = "\0"  # before the name of such a field, for what it holds of the page
 Fields = list[dict[str, int]]  # of each item the digests of its fields, by name
 
 
-class Shown(NamedTuple):
+class ReaderView(NamedTuple):
     """What a reader of a page sees, to tell which fields of items repeat it."""
 
     n_chars: int
     words: frozenset[str]
 
     @classmethod
-    def of(cls, text: str) -> Shown:
+    def of(cls, text: str) -> ReaderView:
         """The words of a text."""
         words = text.split()
         return cls(sum(map(len, words)), frozenset(words))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
-from scrapy_neardup.offline.dedup.deciding import Place, place_of
-from scrapy_neardup.offline.dedup.journal import DROPPED, KEPT, Decided
+from scrapy_neardup.offline.dedup.deciding import RecordPlace, place_of
+from scrapy_neardup.offline.dedup.journal import DROPPED, KEPT, DecidedChunk
 from scrapy_neardup.offline.dedup.traits import Traits
 
 Keep = Literal["first", "longest", "newest", "canonical", "best"]
@@ -15,7 +15,7 @@ Keep = Literal["first", "longest", "newest", "canonical", "best"]
 class Member(NamedTuple):
     """A record of a cluster."""
 
-    place: Place
+    place: RecordPlace
     url: str
     traits: Traits
 
@@ -67,8 +67,8 @@ class Swap(NamedTuple):
 
 
 def swaps(
-    groups: Callable[[], Iterable[Decided]], keep: Keep, token: str
-) -> tuple[dict[Place, Swap], int]:
+    groups: Callable[[], Iterable[DecidedChunk]], keep: Keep, token: str
+) -> tuple[dict[RecordPlace, Swap], int]:
     """Of which clusters another copy than the first is kept, by the place of the first, and how
     many records of clusters have no date that can be read, where the date decides.
 
@@ -76,10 +76,10 @@ def swaps(
     """
     clusters = clusters_of(groups(), token)
     members = {member for names in clusters.values() for member, _ in names} | set(clusters)
-    traits: dict[Place, Member] = {}
+    traits: dict[RecordPlace, Member] = {}
     for group in groups():
         for entry in group.choices:
-            place = Place(*group.place, entry["index"])
+            place = RecordPlace(*group.place, entry["index"])
             if place in members:
                 url, _ = place_of(entry["name"], token)
                 traits[place] = Member(place, url, Traits(*entry["traits"]))
@@ -96,37 +96,39 @@ def swaps(
 
 
 def clusters_of(
-    groups: Iterable[Decided], token: str
-) -> dict[Place, list[tuple[Place, dict[str, Any]]]]:
+    groups: Iterable[DecidedChunk], token: str
+) -> dict[RecordPlace, list[tuple[RecordPlace, dict[str, Any]]]]:
     """The copies of each first record, with what was noted of them; clusters whose first is of a
     reference set are left out: nothing of them is kept."""
-    firsts: dict[Place, tuple[Place, str]] = {}  # of copies that others repeat, as admitted ones
-    clusters: dict[Place, list[tuple[Place, dict[str, Any]]]] = {}
+    firsts: dict[
+        RecordPlace, tuple[RecordPlace, str]
+    ] = {}  # of copies that others repeat, as admitted ones
+    clusters: dict[RecordPlace, list[tuple[RecordPlace, dict[str, Any]]]] = {}
     for group in groups:
         for entry in group.duplicates:
             _, original = place_of(entry["original"], token)
             if original is None:
                 continue
             first, name = firsts.get(original, (original, entry["original"]))
-            place = Place(*group.place, entry["index"])
+            place = RecordPlace(*group.place, entry["index"])
             firsts[place] = first, name
             clusters.setdefault(first, []).append((place, {**entry, "first": name}))
     return clusters
 
 
 def rechosen(
-    groups: Iterable[Decided], swapped: dict[Place, Swap], token: str
-) -> Iterator[Decided]:
+    groups: Iterable[DecidedChunk], swapped: dict[RecordPlace, Swap], token: str
+) -> Iterator[DecidedChunk]:
     """What was decided, with the kept copies in place of the first ones."""
     by_kept = {place_of(swap.kept, token)[1]: swap for swap in swapped.values()}
-    firsts: dict[tuple[int, int], list[Place]] = {}
+    firsts: dict[tuple[int, int], list[RecordPlace]] = {}
     for place in swapped:
         firsts.setdefault(place[:2], []).append(place)
     by_name = {swap.first: swap for swap in swapped.values()}
     for group in groups:
         verdicts, entries = bytearray(group.verdicts), []
         for entry in group.duplicates:
-            if Place(*group.place, entry["index"]) in by_kept:
+            if RecordPlace(*group.place, entry["index"]) in by_kept:
                 verdicts[entry["index"]] = KEPT
                 continue
             swap = by_name.get(entry["original"])

@@ -24,8 +24,8 @@ from scrapy_neardup.offline.dedup.journal import (
     RunJournal,
 )
 from scrapy_neardup.offline.dedup.reading import Contained, Readings
-from scrapy_neardup.offline.dedup.record import Chunk, Damage, Frame
-from scrapy_neardup.offline.dedup.transfer import Unread, unpack
+from scrapy_neardup.offline.dedup.record import Chunk, DamagedRecord, Frame
+from scrapy_neardup.offline.dedup.transfer import UncomparedRecord, unpack
 from scrapy_neardup.offline.dedup.workers import Worker, WorkerEnded, Workers
 from scrapy_neardup.state.records import KeptPage
 
@@ -33,7 +33,7 @@ ALL = range(2**63)  # records of a chunk, however many
 NAMED = re.compile(r"(.*)#([0-9a-f]{8})\.(\d+)\.(\d+)\.(\d+)", re.DOTALL)
 
 
-class Place(NamedTuple):
+class RecordPlace(NamedTuple):
     """A record: number of its input, of the chunk in it, of the record in that."""
 
     number: int
@@ -41,19 +41,19 @@ class Place(NamedTuple):
     record: int
 
 
-def name_of(token: str, url: str, place: Place) -> str:
+def name_of(token: str, url: str, place: RecordPlace) -> str:
     """What the detector calls a record of a run: two records of one URL are two pages, and may
     repeat each other."""
     return f"{url}#{token}.{place.number}.{place.chunk}.{place.record}"
 
 
-def place_of(name: str, token: str) -> tuple[str, Place | None]:
+def place_of(name: str, token: str) -> tuple[str, RecordPlace | None]:
     """URL and place of a record by its name; no place for a page that is not of this run."""
     found = NAMED.fullmatch(name)
     if not found:
         return name, None
     url, run, *numbers = found.groups()
-    return url, Place(*map(int, numbers)) if run == token else None
+    return url, RecordPlace(*map(int, numbers)) if run == token else None
 
 
 class Cuts:
@@ -145,13 +145,15 @@ class Decider:
             entry = {"index": index, "url": contained.url, **found._asdict()}
             self.journal.note(CONTAINS, entry)
 
-    def _verdict(self, index: int, reading: PageReading | Unread | Damage) -> tuple[str, int]:
-        if isinstance(reading, Damage):
+    def _verdict(
+        self, index: int, reading: PageReading | UncomparedRecord | DamagedRecord
+    ) -> tuple[str, int]:
+        if isinstance(reading, DamagedRecord):
             self.journal.note(
                 DAMAGED, {"index": index, "offset": reading.begin, "error": reading.error}
             )
             return "damaged", DROPPED
-        if isinstance(reading, Unread):
+        if isinstance(reading, UncomparedRecord):
             return f"not_compared/{reading.reason}", KEPT
         decision = self._decision(reading)
         if self.notes_all:

@@ -267,11 +267,11 @@ def _require_same(stored: Path, given: BinaryIO) -> None:
 def _suffix_of(path: Path) -> str:
     """The suffix that a file's first bytes call for. Raises InputError."""
     from scrapy_neardup.offline.dedup.packing import Unpacked
-    from scrapy_neardup.offline.dedup.record import Limits
+    from scrapy_neardup.offline.dedup.record import InputLimits
 
     with path.open("rb") as file:
         packing = packing_of(file.read(8))
-    with Unpacked(path, packing, Limits()) as unpacked:
+    with Unpacked(path, packing, InputLimits()) as unpacked:
         head = unpacked.block(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
     beginnings = {b"{": ".jsonl", b"[": ".json", b"WARC/": ".warc", b"PAR1": ".parquet"}
     kind = next((suffix for begin, suffix in beginnings.items() if head.startswith(begin)), ".csv")

@@ -11,7 +11,7 @@ from scrapy_neardup.offline.dedup.copies import Keep
 from scrapy_neardup.offline.dedup.inputs import Input
 from scrapy_neardup.offline.dedup.paragraphs import Paragraphs
 from scrapy_neardup.offline.dedup.passages import NGRAM
-from scrapy_neardup.offline.dedup.record import Limits
+from scrapy_neardup.offline.dedup.record import InputLimits
 from scrapy_neardup.offline.file_systems import shown
 from scrapy_neardup.settings import NearDupSettings
 
@@ -24,7 +24,7 @@ class DedupJob(NamedTuple):
     settings: NearDupSettings
     fields: Fields
     jobs: int
-    limits: Limits = Limits()
+    limits: InputLimits = InputLimits()
     keep: Keep = "first"
     against: Path | str | None = None
     adds_to: Path | str | None = None  # an index: like against, and what is kept is added

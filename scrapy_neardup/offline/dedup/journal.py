@@ -39,7 +39,7 @@ DROPPED, KEPT = 0, 1
 Notes = Sequence[dict[str, Any]]
 
 
-class Decided(NamedTuple):
+class DecidedChunk(NamedTuple):
     """A chunk that was decided.
 
     place     number of the input, of the chunk in it
@@ -98,7 +98,7 @@ class RunJournal:
 
 def decided(
     path: Path, identity: Identity, key: int, detector: Detector | None = None
-) -> Iterator[tuple[int, Decided]]:
+) -> Iterator[tuple[int, DecidedChunk]]:
     """The chunks of a journal, each with the offset behind it. In constant memory.
 
     detector: is taught what the one that wrote the journal remembered.
@@ -124,7 +124,7 @@ def _joined(records: Iterator[tuple[int, JournalRecord]]) -> Iterator[tuple[int,
             parts = []
 
 
-def _decided(payload: bytes, records: list[tuple[int, bytes]]) -> Decided:
+def _decided(payload: bytes, records: list[tuple[int, bytes]]) -> DecidedChunk:
     head, _, packed = payload.partition(b"\n")
     number, chunk, counts = json.loads(head)
     noted: dict[int, list[dict[str, Any]]] = {kind: [] for kind in NOTES}
@@ -132,7 +132,7 @@ def _decided(payload: bytes, records: list[tuple[int, bytes]]) -> Decided:
         if kind in noted:
             noted[kind].append(json.loads(entry))
     place, verdicts = (number, chunk), zlib.decompress(packed)
-    return Decided(place, verdicts, Counter(counts), *noted.values())
+    return DecidedChunk(place, verdicts, Counter(counts), *noted.values())
 
 
 def teach(detector: Detector, records: list[tuple[int, bytes]]) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from scrapy_neardup.errors import InputError
-from scrapy_neardup.offline.dedup.record import Limits
+from scrapy_neardup.offline.dedup.record import InputLimits
 
 FREE_BYTES = 2**30  # an input may unpack to so much, whatever its size
 GZIP_LEVEL = 6
@@ -28,7 +28,7 @@ class Bomb(ValueError):
 class Unpacked(io.RawIOBase):
     """A file, unpacked: all members, up to the limit. Reading raises OSError, EOFError, Bomb."""
 
-    def __init__(self, path: Path, packing: str, limits: Limits) -> None:
+    def __init__(self, path: Path, packing: str, limits: InputLimits) -> None:
         self._stored = path.open("rb")
         self._stream = _unpacker(self._stored, packing, path)
         self._is_packed = bool(packing)
@@ -81,7 +81,7 @@ class Unpacked(io.RawIOBase):
         super().close()
 
 
-class Member(Protocol):
+class MemberUnpacker(Protocol):
     """What unpacks one member of a compressed file, as Python's own decompressors do."""
 
     @property
@@ -103,9 +103,11 @@ class Members:
     member for the end of the file: the records in it would be lost in silence.
     """
 
-    def __init__(self, stored: IO[bytes], begin: Callable[[], Member], at_once: int) -> None:
+    def __init__(
+        self, stored: IO[bytes], begin: Callable[[], MemberUnpacker], at_once: int
+    ) -> None:
         self._stored, self._begin, self._at_once = stored, begin, at_once
-        self._member: Member | None = None
+        self._member: MemberUnpacker | None = None
 
     def read1(self, n_bytes: int) -> bytes:
         """The next bytes, at most so many; none at the end. Raises EOFError in a member that has

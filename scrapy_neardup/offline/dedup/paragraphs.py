@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Literal
 
-from scrapy_neardup.offline.dedup.deciding import Place
+from scrapy_neardup.offline.dedup.deciding import RecordPlace
 from scrapy_neardup.offline.dedup.lines import Document
 from scrapy_neardup.offline.dedup.tables import Records, as_line
 from scrapy_neardup.sqlite_files import disk_errors
@@ -169,7 +169,7 @@ def listed(table: ParagraphTable, records: Records) -> Iterator[dict[str, Any]]:
             "times": times,
             "chars": chars,
             "documents_on_site": json.loads(on_sites),
-            "first": {**records.where(Place(*place)), "url": url, "line": line},
+            "first": {**records.where(RecordPlace(*place)), "url": url, "line": line},
         }
 
 
@@ -201,9 +201,9 @@ def removed(table: ParagraphTable, records: Records) -> Iterator[dict[str, Any]]
         JOIN document own ON own.id = document JOIN document other ON other.id = first
         ORDER BY document, line"""
     for *place, url, line, text, number, chunk, record, first_url in table.rows(query):
-        first = {**records.where(Place(number, chunk, record)), "url": first_url}
+        first = {**records.where(RecordPlace(number, chunk, record)), "url": first_url}
         told = {"url": url, "line": line, "text": text, "kept_in": first}
-        yield {**records.where(Place(*place)), **told}
+        yield {**records.where(RecordPlace(*place)), **told}
 
 
 def opened(out: Path) -> closing[ParagraphTable]:

@@ -20,7 +20,7 @@ from scrapy_neardup.offline.dedup.columns import Columns, Fields
 from scrapy_neardup.offline.dedup.formats import columns_of, format_of
 from scrapy_neardup.offline.dedup.inputs import find_inputs
 from scrapy_neardup.offline.dedup.packing import Unpacked
-from scrapy_neardup.offline.dedup.record import Limits
+from scrapy_neardup.offline.dedup.record import InputLimits
 
 NGRAM = 13  # words, as Brown et al. 2020 (GPT-3, appendix C) took
 MIN_WORDS = 4  # shorter passages are found everywhere: they are passed over, and counted
@@ -35,7 +35,7 @@ class Passage(NamedTuple):
     words: bytes
 
 
-class Found(NamedTuple):
+class PassageHits(NamedTuple):
     """What a record has of a passage: n-grams of it, of how many, and the first of them."""
 
     passage: int  # number of its record
@@ -66,7 +66,7 @@ class Passages:
         _, first = np.unique(hashes, return_index=True)
         return hashes[first], np.full(len(first), place), begins[first], ends[first]
 
-    def found_in(self, words: bytes) -> list[Found]:
+    def found_in(self, words: bytes) -> list[PassageHits]:
         """The passages of which a record has an n-gram. O(len(words)) for each size of n-gram."""
         shared: dict[int, dict[bytes, None]] = {}  # in the order of the record
         for size in self.sizes:
@@ -84,9 +84,9 @@ class Passages:
         words: bytes = self.passages[self._owners[place]].words
         return words[self._begins[place] : self._ends[place]]
 
-    def _found(self, owner: int, grams: list[bytes]) -> Found:
+    def _found(self, owner: int, grams: list[bytes]) -> PassageHits:
         number, text = self.passages[owner].number, grams[0].decode("utf-8", "replace")
-        return Found(number, len(grams), self._n_ngrams[owner], text)
+        return PassageHits(number, len(grams), self._n_ngrams[owner], text)
 
 
 def n_words(words: bytes) -> int:
@@ -138,7 +138,7 @@ def lines_of(path: Path) -> Iterator[str]:
     """The lines of a text file."""
     packing = path.suffix if path.suffix != ".txt" else ""
     try:
-        with Unpacked(path, packing, Limits()) as stream:
+        with Unpacked(path, packing, InputLimits()) as stream:
             yield from stream.readall().decode("utf-8-sig", "replace").splitlines()
     except (OSError, EOFError, ValueError) as error:
         raise InputError(f"{path}: cannot be read: {error}") from error
@@ -151,10 +151,10 @@ def texts_of(path: Path) -> Iterator[str]:
 
     for source in find_inputs([path]):
         try:
-            columns = columns_of(source, Fields(has_url=False), Limits())
+            columns = columns_of(source, Fields(has_url=False), InputLimits())
             has_text = True
         except InputError:
-            names = format_of(source, Columns(None, (), ()), Limits()).names() or []
+            names = format_of(source, Columns(None, (), ()), InputLimits()).names() or []
             columns, has_text = Columns(None, tuple(names), ()), False
         for page in sound_records(source, columns):
             yield (text_of(page) or "") if has_text else " ".join(strings_in(page.row))

@@ -23,10 +23,10 @@ from scrapy_neardup.offline.dedup.columns import Columns, Fields
 from scrapy_neardup.offline.dedup.formats import Format, columns_of, format_of
 from scrapy_neardup.offline.dedup.inputs import Input
 from scrapy_neardup.offline.dedup.lines import Document, Surplus, lines_of
-from scrapy_neardup.offline.dedup.passages import Found, Passages
-from scrapy_neardup.offline.dedup.record import Chunk, Damage, Limits, Page, Ranges
+from scrapy_neardup.offline.dedup.passages import PassageHits, Passages
+from scrapy_neardup.offline.dedup.record import Chunk, DamagedRecord, InputLimits, Page, Ranges
 from scrapy_neardup.offline.dedup.traits import Traits, traits_of
-from scrapy_neardup.offline.dedup.transfer import Packed, Read, Unread, pack
+from scrapy_neardup.offline.dedup.transfer import Packed, Read, UncomparedRecord, pack
 from scrapy_neardup.report.text_diff import difference_line
 from scrapy_neardup.settings import NearDupSettings
 
@@ -37,7 +37,7 @@ class Work(NamedTuple):
     settings: NearDupSettings
     key: int
     inputs: list[Input]
-    limits: Limits
+    limits: InputLimits
     token: str  # with which this run names pages
     with_traits: bool = False  # whether a copy is to be chosen by more than its place
     passages: Passages | None = None  # to be found in records
@@ -47,7 +47,7 @@ class Contained(NamedTuple):
     """The passages that a record contains."""
 
     url: str
-    found: list[Found]
+    found: list[PassageHits]
 
 
 class Readings(NamedTuple):
@@ -62,7 +62,7 @@ class Readings(NamedTuple):
     contained: list[Contained | None] = []  # noqa: RUF012 - never written to
 
 
-class Reader:
+class ReadingWorker:
     """A worker's side of a run: its methods are what the main process calls.
 
     at: told the place of each record in its chunk before it is read; if the process ends there,
@@ -99,12 +99,12 @@ class Reader:
         contained: list[Contained | None] = []
         for index, frame in enumerate(frames):
             self.at(index)
-            page: Page | Damage | None = None
+            page: Page | DamagedRecord | None = None
             if frame.damage:
-                page = Damage(frame.damage, frame.begin)
+                page = DamagedRecord(frame.damage, frame.begin)
                 found.append(page)
             elif index in fatal:
-                found.append(Unread("failed"))
+                found.append(UncomparedRecord("failed"))
             else:
                 place = f"#{self.work.token}.{number}.{chunk.number}.{index}"
                 page = form.page(frame, chunk)
@@ -122,18 +122,18 @@ class Reader:
             self._format = number, format_of(source, columns, self.work.limits)
         return self._format[1]
 
-    def _traits(self, page: Page | Damage | None, reading: Read) -> Traits | None:
+    def _traits(self, page: Page | DamagedRecord | None, reading: Read) -> Traits | None:
         if not (isinstance(page, Page) and isinstance(reading, PageReading)):
             return None
         return traits_of(page, reading.n_words) if self.work.with_traits else None
 
     def _contained(
-        self, passages: Passages, page: Page | Damage | None, reading: Read
+        self, passages: Passages, page: Page | DamagedRecord | None, reading: Read
     ) -> Contained | None:
         """The passages in a record, also in one that is not compared; None where it is unknown."""
-        if isinstance(page, Damage):
+        if isinstance(page, DamagedRecord):
             return Contained("", [])
-        if page is None or (page.body and reading == Unread("too_long")):
+        if page is None or (page.body and reading == UncomparedRecord("too_long")):
             return None
         try:
             words = reading.words if isinstance(reading, PageReading) else words_of(page)
@@ -141,26 +141,26 @@ class Reader:
         except Exception:
             return None
 
-    def _read(self, page: Page | Damage, place: str) -> Read:
+    def _read(self, page: Page | DamagedRecord, place: str) -> Read:
         """The reading of one record. Any error of a parser leaves it unread, and so kept."""
-        if isinstance(page, Damage):
+        if isinstance(page, DamagedRecord):
             return page
         if len(page.body or page.text or "") > self.work.settings.max_page_bytes:
-            return Unread("too_long")
+            return UncomparedRecord("too_long")
         if not page.has_site and self.work.settings.scope == "site":
-            return Unread("without_url")
+            return UncomparedRecord("without_url")
         try:
             said = said_by(page)
             if said is None:
-                return Unread("without_text")
+                return UncomparedRecord("without_text")
             reading = self.detector.read(page.url + place, said)
             _ = reading.row, reading.learnt  # here, where an error leaves one record unread
             reading.let_go_of_markup()
             return reading
         except OverBudget:
-            return Unread("over_budget")
+            return UncomparedRecord("over_budget")
         except Exception:
-            return Unread("failed")
+            return UncomparedRecord("failed")
 
     def texts(
         self, number: int, columns: Columns, chunk: Chunk, fatal: Container[int], wanted: set[int]
@@ -173,7 +173,7 @@ class Reader:
             if index in wanted and not frame.damage and index not in fatal:
                 self.at(index)
                 page = form.page(frame, chunk)
-                text = None if isinstance(page, Damage) else text_of(page)
+                text = None if isinstance(page, DamagedRecord) else text_of(page)
                 found += [] if text is None else [(index, text[:MAX_TEXT_CHARS])]
         self.at(-1)
         return found
@@ -225,14 +225,14 @@ class Reader:
         form.write_whole(map(bool, kept), len(kept), out, surplus)
 
 
-def document_of(record: int, page: Page | Damage) -> list[Document]:
+def document_of(record: int, page: Page | DamagedRecord) -> list[Document]:
     """The paragraphs of a record: none, or one document. Text in HTML cannot be removed, nor
     that of a record of which nobody knows the site."""
     try:
-        text = None if isinstance(page, Damage) else text_of(page)
+        text = None if isinstance(page, DamagedRecord) else text_of(page)
     except Exception:  # it is kept as it is
         return []
-    if text is None or isinstance(page, Damage):
+    if text is None or isinstance(page, DamagedRecord):
         return []
     may_go = page.body is None and page.has_site
     return [Document(record, page.url, site_of(page.url), len(text), lines_of(text), may_go)]

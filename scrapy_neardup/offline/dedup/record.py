@@ -11,7 +11,7 @@ CHUNK_BYTES = 2 * MIB  # of unpacked records: small enough to wait in numbers, l
 Ranges = list[tuple[int, int]]  # (begin, end) of bytes of an input, as it is stored
 
 
-class Limits(NamedTuple):
+class InputLimits(NamedTuple):
     """Where hostile or broken input is given up.
 
     record_bytes: longer records are damage. ratio: an input that unpacks to more than so many
@@ -77,7 +77,7 @@ class Page(NamedTuple):
     row: Any = None
 
 
-class Damage(NamedTuple):
+class DamagedRecord(NamedTuple):
     """A record, or the rest of a file, that cannot be read."""
 
     error: str

@@ -17,11 +17,11 @@ from scrapy_neardup.factory import make_detector, make_identity, rules_on_record
 from scrapy_neardup.offline.dedup import journal
 from scrapy_neardup.offline.dedup.columns import Columns
 from scrapy_neardup.offline.dedup.copies import Swap, rechosen, swaps
-from scrapy_neardup.offline.dedup.deciding import Cuts, Decider, Place, place_of
+from scrapy_neardup.offline.dedup.deciding import Cuts, Decider, RecordPlace, place_of
 from scrapy_neardup.offline.dedup.input_columns import columns_of
 from scrapy_neardup.offline.dedup.inputs import LOCKED
 from scrapy_neardup.offline.dedup.job import DedupJob
-from scrapy_neardup.offline.dedup.journal import Decided, RunJournal
+from scrapy_neardup.offline.dedup.journal import DecidedChunk, RunJournal
 from scrapy_neardup.offline.dedup.lines import Document, Surplus
 from scrapy_neardup.offline.dedup.paragraphs import FILE as PARAGRAPHS
 from scrapy_neardup.offline.dedup.paragraphs import Paragraphs, opened, write_paragraphs
@@ -120,7 +120,7 @@ class DedupRun:
         # Bytes before each input, and of all of them.
         self.begins = [0, *accumulate(n_bytes for _, n_bytes, _ in progress.inputs)]
         self.records = Records(job.inputs, progress.token, against)
-        self.swapped: dict[Place, Swap] = {}
+        self.swapped: dict[RecordPlace, Swap] = {}
 
     def _key(self) -> int:
         """The secret: that of the settings, of the reference set, or the folder's own."""
@@ -244,7 +244,9 @@ class DedupRun:
         path = self.job.out / PARAGRAPHS
         path.unlink(missing_ok=True)  # of a run that was stopped here
 
-        def documents(worker: Worker, part: tuple[tuple[int, Chunk], Decided]) -> list[Document]:
+        def documents(
+            worker: Worker, part: tuple[tuple[int, Chunk], DecidedChunk]
+        ) -> list[Document]:
             (number, _), group = part
             try:
                 found: list[Document] = cuts.looked_at(worker, "documents", part[0], group.verdicts)
@@ -259,7 +261,7 @@ class DedupRun:
             )
             write_paragraphs(self.job.out, table, mode, self.records)
 
-    def _chunks_decided(self, cuts: Cuts) -> Iterator[tuple[tuple[int, Chunk], Decided]]:
+    def _chunks_decided(self, cuts: Cuts) -> Iterator[tuple[tuple[int, Chunk], DecidedChunk]]:
         """Every chunk with what was decided of it. Raises InputError where there are others now."""
         for part, group in zip_longest(cuts.after(0, 0), self._groups()):
             numbers = [part[0]] if part is not None else []
@@ -274,13 +276,13 @@ class DedupRun:
         with opened(self.job.out) as table:
             return table.surplus(number, chunk)
 
-    def _decided(self, detector: Any = None) -> Iterator[tuple[int, Decided]]:
+    def _decided(self, detector: Any = None) -> Iterator[tuple[int, DecidedChunk]]:
         path = self.job.out / JOURNAL
         return (
             journal.decided(path, self.identity, self.key, detector) if path.exists() else iter(())
         )
 
-    def _swapped(self) -> dict[Place, Swap]:
+    def _swapped(self) -> dict[RecordPlace, Swap]:
         if self.job.keep == "first":
             return {}
         swapped, n_undated = swaps(self._as_decided, self.job.keep, self.progress.token)
@@ -288,10 +290,10 @@ class DedupRun:
             self.counts["copies_without_date"] = n_undated
         return swapped
 
-    def _as_decided(self) -> Iterator[Decided]:
+    def _as_decided(self) -> Iterator[DecidedChunk]:
         return (group for _, group in self._decided())
 
-    def _groups(self) -> Iterator[Decided]:
+    def _groups(self) -> Iterator[DecidedChunk]:
         """What was decided, with the copies that were chosen."""
         return rechosen(self._as_decided(), self.swapped, self.progress.token)
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from scrapy_neardup.ledger.schema import Entry
 from scrapy_neardup.ledger.writer import BATCH, LedgerWriter
-from scrapy_neardup.offline.dedup.deciding import Place, place_of
-from scrapy_neardup.offline.dedup.journal import KEPT, Decided
+from scrapy_neardup.offline.dedup.deciding import RecordPlace, place_of
+from scrapy_neardup.offline.dedup.journal import KEPT, DecidedChunk
 from scrapy_neardup.offline.dedup.tables import Records
 from scrapy_neardup.offline.dedup.texts import ClusterTexts
 
@@ -20,7 +20,7 @@ COMPARED = ("original", "distance", "sketch_distance", "similarity")
 
 def write_ledger(
     out: Path,
-    groups: Iterable[Decided],
+    groups: Iterable[DecidedChunk],
     records: Records,
     texts: ClusterTexts,
     rules: Mapping[str, object],
@@ -40,12 +40,14 @@ def write_ledger(
         raise OSError(errno.EIO, f"{out / 'ledger'}: {writer.lost:,} records could not be written")
 
 
-def entries(groups: Iterable[Decided], records: Records, texts: ClusterTexts) -> Iterator[Entry]:
+def entries(
+    groups: Iterable[DecidedChunk], records: Records, texts: ClusterTexts
+) -> Iterator[Entry]:
     """What was decided about each record that was compared, in the order of the input."""
     for group in groups:
         duplicates = {entry["index"]: entry for entry in group.duplicates}
         for judged in group.judged:
-            place = Place(*group.place, judged["index"])
+            place = RecordPlace(*group.place, judged["index"])
             copy = duplicates.get(place.record)
             text = texts.of(place) or ""
             if copy is not None:

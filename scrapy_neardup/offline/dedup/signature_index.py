@@ -17,14 +17,14 @@ import numpy as np
 from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.detect.odd_sketch import ROW_WORDS, levels_of
 from scrapy_neardup.detect.page_row import PageRows
-from scrapy_neardup.detect.page_table import Page
+from scrapy_neardup.detect.page_table import PageRow
 from scrapy_neardup.engines import FingerprintSpec
 from scrapy_neardup.errors import InputError
 from scrapy_neardup.factory import make_detector
 from scrapy_neardup.offline.dedup.copies import Keep
-from scrapy_neardup.offline.dedup.deciding import Place, name_of, place_of
+from scrapy_neardup.offline.dedup.deciding import RecordPlace, name_of, place_of
 from scrapy_neardup.offline.dedup.index_folder import IndexFolder, damaged
-from scrapy_neardup.offline.dedup.journal import KEPT, Decided
+from scrapy_neardup.offline.dedup.journal import KEPT, DecidedChunk
 from scrapy_neardup.offline.file_systems import naming, sync
 from scrapy_neardup.settings import NearDupSettings
 
@@ -100,7 +100,7 @@ def _restore(detector: Detector, rows: Iterable[dict[str, Any]], min_words: int)
 
 
 def write_version(
-    place: Path | str, name: str, groups: Iterable[Decided], detector: Detector, token: str
+    place: Path | str, name: str, groups: Iterable[DecidedChunk], detector: Detector, token: str
 ) -> None:
     """Write what a run kept as a version of an index. Raises OSError.
 
@@ -128,7 +128,9 @@ def write_version(
     folder.complete(name, end, number)
 
 
-def _kept(groups: Iterable[Decided], detector: Detector, token: str) -> Iterator[dict[str, Any]]:
+def _kept(
+    groups: Iterable[DecidedChunk], detector: Detector, token: str
+) -> Iterator[dict[str, Any]]:
     """Rows of INDEX, but their places, of pages that were kept and are remembered."""
     pages = detector.pages
     for group in groups:
@@ -139,7 +141,7 @@ def _kept(groups: Iterable[Decided], detector: Detector, token: str) -> Iterator
                 yield _row(pages.page(id), url, judged["words"])
 
 
-def _row(page: Page, url: str, words: int) -> dict[str, Any]:
+def _row(page: PageRow, url: str, words: int) -> dict[str, Any]:
     """A page as spark/signatures.py describes it."""
     stored = PageRows.of(page.sketch.reshape(1, -1))
     sketch, odd_row = np.split(stored.whole[0], [-ROW_WORDS])
@@ -171,10 +173,10 @@ def _rows(folder: IndexFolder, part: str) -> Iterator[dict[str, Any]]:
             yield from batch.to_pylist()
 
 
-def _page(row: dict[str, Any]) -> Page:
+def _page(row: dict[str, Any]) -> PageRow:
     """A page as it was read on Spark, where every word is its own."""
     fingerprint, site = (row[name] % 2**64 for name in ("fingerprint", "site"))
     parts = (row[name] for name in ("data", "sketch", "odd_row", "odd_row", "facts"))
     words = np.frombuffer(fingerprint.to_bytes(8, "little") + b"".join(parts), "<u8")
-    name = name_of(TOKEN, row["id"], Place(0, 0, row["n"]))
-    return Page(fingerprint, words, row["digest"], site, name, time.time())
+    name = name_of(TOKEN, row["id"], RecordPlace(0, 0, row["n"]))
+    return PageRow(fingerprint, words, row["digest"], site, name, time.time())

@@ -10,9 +10,9 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from scrapy_neardup.offline.dedup.deciding import Place, place_of
+from scrapy_neardup.offline.dedup.deciding import RecordPlace, place_of
 from scrapy_neardup.offline.dedup.inputs import Input
-from scrapy_neardup.offline.dedup.journal import Decided
+from scrapy_neardup.offline.dedup.journal import DecidedChunk
 from scrapy_neardup.offline.file_systems import shown
 from scrapy_neardup.own_files import replacing
 from scrapy_neardup.state.files import write_atomically
@@ -34,7 +34,7 @@ class Records:
         firsts = self._firsts[number]
         firsts.append(firsts[-1] + n_records)
 
-    def where(self, place: Place) -> dict[str, Any]:
+    def where(self, place: RecordPlace) -> dict[str, Any]:
         """File and record of a place."""
         first = self._firsts[place.number][place.chunk]
         return {"file": self.inputs[place.number].label, "record": first + place.record}
@@ -48,7 +48,7 @@ class Records:
         }
 
 
-def write_tables(out: Path, groups: Iterable[Decided], records: Records) -> None:
+def write_tables(out: Path, groups: Iterable[DecidedChunk], records: Records) -> None:
     """Write duplicates.jsonl and damaged.jsonl, each whole or not at all."""
     damaged: list[bytes] = []
 
@@ -61,7 +61,7 @@ def write_tables(out: Path, groups: Iterable[Decided], records: Records) -> None
     write_atomically(out / "damaged.jsonl", damaged, mode=0o644)
 
 
-def write_contained(out: Path, groups: Iterable[Decided], records: Records) -> None:
+def write_contained(out: Path, groups: Iterable[DecidedChunk], records: Records) -> None:
     """Write contains.jsonl: a line for each record and passage of which it has an n-gram."""
     write_atomically(
         out / "contains.jsonl",
@@ -70,18 +70,18 @@ def write_contained(out: Path, groups: Iterable[Decided], records: Records) -> N
     )
 
 
-def contained_of(group: Decided, entry: dict[str, Any], records: Records) -> dict[str, Any]:
+def contained_of(group: DecidedChunk, entry: dict[str, Any], records: Records) -> dict[str, Any]:
     """A line of contains.jsonl."""
-    place = Place(*group.place, entry["index"])
+    place = RecordPlace(*group.place, entry["index"])
     told = {name: entry[name] for name in ("url", "passage", "shared", "ngrams", "text")}
     share = round(entry["shared"] / entry["ngrams"], 4)
     is_kept = bool(group.verdicts[place.record])
     return {**records.where(place), **told, "share": share, "kept": is_kept}
 
 
-def damage_of(group: Decided, entry: dict[str, Any], records: Records) -> dict[str, Any]:
+def damage_of(group: DecidedChunk, entry: dict[str, Any], records: Records) -> dict[str, Any]:
     """A line of damaged.jsonl."""
-    where = records.where(Place(*group.place, entry.pop("index")))
+    where = records.where(RecordPlace(*group.place, entry.pop("index")))
     return {**where, **entry}
 
 
@@ -108,7 +108,7 @@ ROWS_AT_ONCE = 1_000
 
 
 def write_clusters(
-    path: Path, groups: Iterable[Decided], records: Records, differences: Differences
+    path: Path, groups: Iterable[DecidedChunk], records: Records, differences: Differences
 ) -> None:
     """Write a row for each record of a cluster, as CSV or Parquet by the name of the file.
 
@@ -120,7 +120,7 @@ def write_clusters(
 
 
 def cluster_rows(
-    groups: Iterable[Decided], records: Records, differences: Differences
+    groups: Iterable[DecidedChunk], records: Records, differences: Differences
 ) -> Iterator[dict[str, Any]]:
     """Rows of CLUSTER_COLUMNS, those of a cluster together, the kept record first."""
     clusters: dict[str, list[tuple[str, str, float | None]]] = {}

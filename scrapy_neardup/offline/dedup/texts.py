@@ -9,8 +9,8 @@ from pathlib import Path
 
 from scrapy_neardup.ledger.schema import compressed, decompressed
 from scrapy_neardup.offline.dedup.copies import clusters_of
-from scrapy_neardup.offline.dedup.deciding import Place
-from scrapy_neardup.offline.dedup.journal import Decided
+from scrapy_neardup.offline.dedup.deciding import RecordPlace
+from scrapy_neardup.offline.dedup.journal import DecidedChunk
 from scrapy_neardup.sqlite_files import disk_errors
 
 FILE = "texts.sqlite"
@@ -39,7 +39,7 @@ class ClusterTexts:
                 self._connection.executemany("INSERT INTO text VALUES (?, ?, ?, ?)", rows)
             self._connection.execute("COMMIT")
 
-    def of(self, place: Place | None) -> str | None:
+    def of(self, place: RecordPlace | None) -> str | None:
         """A record's text; None if there is none."""
         query = "SELECT body FROM text WHERE (input, chunk, record) = (?, ?, ?)"
         with disk_errors(FILE):
@@ -62,7 +62,7 @@ def cluster_texts(out: Path) -> Iterator[ClusterTexts]:
         texts.close()
 
 
-def members(groups: Iterable[Decided], token: str) -> dict[Chunk, set[int]]:
+def members(groups: Iterable[DecidedChunk], token: str) -> dict[Chunk, set[int]]:
     """The records of clusters, by their chunks; of this run only."""
     found: dict[Chunk, set[int]] = {}
     for first, copies in clusters_of(groups, token).items():

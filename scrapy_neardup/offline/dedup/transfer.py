@@ -19,20 +19,20 @@ from scrapy_neardup.detect.text import Blocks
 from scrapy_neardup.engines import Signatures
 from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
 from scrapy_neardup.kernels.numpy_twin.facts import FACT_WORDS
-from scrapy_neardup.offline.dedup.record import Damage
+from scrapy_neardup.offline.dedup.record import DamagedRecord
 
 Scalars = tuple[str, int, int, bytes, bytes, bool, int, int, int]
 N_ARRAYS = 13  # of arrays_of()
 
 
-class Unread(NamedTuple):
+class UncomparedRecord(NamedTuple):
     """A record that is not compared, and why: "without_text", "without_url", "too_long",
     "over_budget" or "failed"."""
 
     reason: str
 
 
-Read = PageReading | Unread | Damage
+Read = PageReading | UncomparedRecord | DamagedRecord
 
 
 class Packed(NamedTuple):
@@ -43,14 +43,14 @@ class Packed(NamedTuple):
     numbers  of all arrays, one behind the other
     """
 
-    pages: list[Scalars | Unread | Damage]
+    pages: list[Scalars | UncomparedRecord | DamagedRecord]
     sizes: I64Array
     numbers: U64Array
 
 
 def pack(found: list[Read]) -> Packed:
     """The records of a chunk, each page with its signatures."""
-    pages: list[Scalars | Unread | Damage] = []
+    pages: list[Scalars | UncomparedRecord | DamagedRecord] = []
     arrays: list[U64Array] = []
     for read in found:
         if not isinstance(read, PageReading):
@@ -103,7 +103,7 @@ def unpack(packed: Packed) -> Iterator[Read]:
     ends = np.cumsum(packed.sizes.reshape(-1, N_ARRAYS), axis=1).tolist()
     begin, at = 0, 0
     for page in packed.pages:
-        if isinstance(page, (Unread, Damage)):
+        if isinstance(page, (UncomparedRecord, DamagedRecord)):
             yield page
             continue
         end = begin + ends[at][-1]

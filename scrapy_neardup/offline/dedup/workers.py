@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection, wait
 from queue import SimpleQueue
 from typing import Any, Self, TypeVar
 
-from scrapy_neardup.offline.dedup.reading import Reader, Work
+from scrapy_neardup.offline.dedup.reading import ReadingWorker, Work
 
 AHEAD = 3  # calls a worker that may wait for the oldest to be done: bounds memory
 END = "end of the answers"
@@ -128,7 +128,7 @@ def serve(pipe: Connection, work: Work, at: Any) -> None:
     def now_at(index: int) -> None:
         at.value = index
 
-    reader = Reader(work, now_at)
+    reader = ReadingWorker(work, now_at)
     with suppress(*HUNG_UP):  # the main process, also meanwhile
         while True:
             name, args = pipe.recv()

@@ -14,7 +14,7 @@ from typing import BinaryIO, NamedTuple
 from scrapy_neardup.errors import InputError, StateError
 from scrapy_neardup.offline.dedup.deciding import Cuts
 from scrapy_neardup.offline.dedup.inputs import Input
-from scrapy_neardup.offline.dedup.journal import Decided
+from scrapy_neardup.offline.dedup.journal import DecidedChunk
 from scrapy_neardup.offline.dedup.lines import Surplus
 from scrapy_neardup.offline.dedup.record import MIB, Chunk, Ranges
 from scrapy_neardup.offline.dedup.workers import Worker, WorkerEnded, Workers
@@ -66,7 +66,9 @@ class Writer:
         self._noted_at = time.monotonic()
         self.kept_whole = set(kept_whole)  # inputs that could not be written again
 
-    def write(self, workers: Workers, decided: Iterator[Decided], done: Written) -> Iterator[int]:
+    def write(
+        self, workers: Workers, decided: Iterator[DecidedChunk], done: Written
+    ) -> Iterator[int]:
         """Write what is behind `done`, and remove what is behind it there; the numbers of inputs
         as their parts are written. Raises InputError, StateError, OSError."""
         self._remove_later(done)
@@ -92,14 +94,14 @@ class Writer:
             elif number > done.number or not done.n_parts:
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
-    def _parts(self, decided: Iterator[Decided], done: Written) -> Iterator[Part]:
+    def _parts(self, decided: Iterator[DecidedChunk], done: Written) -> Iterator[Part]:
         """What is to be written, with the verdicts of the journal, which has the chunks in the
         same order."""
         group = next(decided, None)
         for number, source in enumerate(self.inputs):
-            groups: list[Decided] = []
+            groups: list[DecidedChunk] = []
             while group is not None and group.place[0] == number:
-                groups.append(Decided(group.place, group.verdicts, group.counts))
+                groups.append(DecidedChunk(group.place, group.verdicts, group.counts))
                 group = next(decided, None)
             if number < done.number or not groups:
                 continue
@@ -113,7 +115,7 @@ class Writer:
                     number, groups, done.n_parts if number == done.number else 0
                 )
 
-    def _chunked(self, number: int, groups: list[Decided], n_done: int) -> Iterator[Part]:
+    def _chunked(self, number: int, groups: list[DecidedChunk], n_done: int) -> Iterator[Part]:
         is_first = not any(any(group.verdicts) for group in groups[:n_done])
         chunks = self.cuts.of(number, n_done)
         for group in groups[n_done:]:
@@ -126,7 +128,7 @@ class Writer:
         if next(chunks, None) is not None:
             raise changed(self.inputs[number])
 
-    def _surplus_of_all(self, groups: list[Decided]) -> Surplus:
+    def _surplus_of_all(self, groups: list[DecidedChunk]) -> Surplus:
         """That of an input, by the records' places in it."""
         found: Surplus = {}
         begin = 0
@@ -231,7 +233,7 @@ def partitions_of(path: Path) -> list[str]:
     return list(takewhile(PARTITION.fullmatch, names))[::-1]
 
 
-def is_unread(groups: list[Decided]) -> bool:
+def is_unread(groups: list[DecidedChunk]) -> bool:
     """Whether an input has records and none could be read."""
     counts = [(group.counts["records"], group.counts["damaged"]) for group in groups]
     return any(records for records, _ in counts) and all(

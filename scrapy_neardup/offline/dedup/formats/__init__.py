@@ -11,7 +11,14 @@ from scrapy_neardup.errors import InputError
 from scrapy_neardup.offline.dedup.columns import Columns, Fields, columns_among
 from scrapy_neardup.offline.dedup.formats.stream import TextStream
 from scrapy_neardup.offline.dedup.inputs import Input
-from scrapy_neardup.offline.dedup.record import Chunk, Damage, Frame, Limits, Page, Ranges
+from scrapy_neardup.offline.dedup.record import (
+    Chunk,
+    DamagedRecord,
+    Frame,
+    InputLimits,
+    Page,
+    Ranges,
+)
 
 
 class Format(Protocol):
@@ -26,7 +33,7 @@ class Format(Protocol):
     def frames(self, chunk: Chunk) -> Iterator[Frame]:
         """The frames of a chunk, in order."""
 
-    def page(self, frame: Frame, chunk: Chunk) -> Page | Damage:
+    def page(self, frame: Frame, chunk: Chunk) -> Page | DamagedRecord:
         """The record of a frame."""
 
     def write(
@@ -50,7 +57,7 @@ FORMATS = {
 }
 
 
-def format_of(source: Input, columns: Columns, limits: Limits) -> Format:
+def format_of(source: Input, columns: Columns, limits: InputLimits) -> Format:
     """The format of an input, to read the columns. Raises InputError for a missing library."""
     module, _, name = FORMATS[source.kind].rpartition(".")
     found = import_module(f"scrapy_neardup.offline.dedup.formats.{module}")
@@ -58,19 +65,25 @@ def format_of(source: Input, columns: Columns, limits: Limits) -> Format:
     return made
 
 
-def records(source: Input, fields: Fields, limits: Limits | None = None) -> Iterator[Page | Damage]:
+def records(
+    source: Input, fields: Fields, limits: InputLimits | None = None
+) -> Iterator[Page | DamagedRecord]:
     """Everything in an input, in order, in constant memory. Raises InputError where a column is
     missing."""
-    limits = limits or Limits()
+    limits = limits or InputLimits()
     form = format_of(source, columns_of(source, fields, limits), limits)
     for chunk in form.chunks():
         for frame in form.frames(chunk):
             if not frame.filler:
                 is_damaged = bool(frame.damage)
-                yield Damage(frame.damage, frame.begin) if is_damaged else form.page(frame, chunk)
+                yield (
+                    DamagedRecord(frame.damage, frame.begin)
+                    if is_damaged
+                    else form.page(frame, chunk)
+                )
 
 
-def columns_of(source: Input, fields: Fields, limits: Limits) -> Columns:
+def columns_of(source: Input, fields: Fields, limits: InputLimits) -> Columns:
     """The columns of an input. Raises InputError where one is missing, for text in wide characters
     and for a packed file under another name. Of a file that cannot be read there are none: it will
     be listed as damaged."""

@@ -11,12 +11,12 @@ from typing import IO
 from scrapy_neardup.offline.dedup.formats.rows import page_of, text_column
 from scrapy_neardup.offline.dedup.formats.stream import Cutter, TextStream, rest_lost
 from scrapy_neardup.offline.dedup.lines import with_ends, without
-from scrapy_neardup.offline.dedup.record import Chunk, Damage, Frame, Page
+from scrapy_neardup.offline.dedup.record import Chunk, DamagedRecord, Frame, Page
 
 BOM = "\xef\xbb\xbf"  # as Latin-1 has it
 DELIMITERS = ",;\t|"
 # The csv module has a limit of field sizes that all of a process share, and the process is not
-# ours. These read as it does, without a limit: `Rows` has one of its own. Possessive, so that a
+# ours. These read as it does, without a limit: `RawRows` has one of its own. Possessive, so that a
 # quote that nothing ends is given up in one go.
 QUOTED = r'(?:[^"]++|"")*+'
 CELL = {d: re.compile(rf'(?:"({QUOTED})(?:"|\Z))?([^{d}]*+)') for d in DELIMITERS}
@@ -32,7 +32,7 @@ class CsvRows(TextStream):
     def names(self) -> list[str]:
         """The cells of the header."""
         with self.opened() as stream:
-            rows = Rows(io.TextIOWrapper(io.BufferedReader(stream), "latin-1", newline=""), self)
+            rows = RawRows(io.TextIOWrapper(io.BufferedReader(stream), "latin-1", newline=""), self)
             raw = rows.header()
         return names_of(raw)
 
@@ -42,7 +42,7 @@ class CsvRows(TextStream):
             cutter = Cutter(stream)
             try:
                 text = io.TextIOWrapper(io.BufferedReader(stream), "latin-1", newline="")
-                rows = Rows(text, self)
+                rows = RawRows(text, self)
                 header = rows.header()
                 cutter.head = header.encode("latin-1")
                 yield from cutter.add(cutter.head)
@@ -58,13 +58,13 @@ class CsvRows(TextStream):
         is_header = chunk.begin == 0 and at == 0
         return Frame(chunk.begin + at, raw, is_header or not raw.strip())
 
-    def page(self, frame: Frame, chunk: Chunk) -> Page | Damage:
+    def page(self, frame: Frame, chunk: Chunk) -> Page | DamagedRecord:
         """The record of a row."""
         header = chunk.head.decode("latin-1")
         names, raw = names_of(header), frame.raw.decode("latin-1")
         cells = cells_of(raw, delimiter_of(header))
         if len(cells) != len(names):
-            return Damage(f"{len(cells)} cells under {len(names)} names", frame.begin)
+            return DamagedRecord(f"{len(cells)} cells under {len(names)} names", frame.begin)
         values = [cell.encode("latin-1").decode("utf-8", "surrogateescape") for cell in cells]
         return page_of(dict(zip(names, values, strict=True)), self.columns)
 
@@ -81,7 +81,7 @@ class CsvRows(TextStream):
         return f"{raw[:begin]}{cut}{raw[end:]}".encode("latin-1")
 
 
-class Rows:
+class RawRows:
     """The rows of a file as they stand there; one that no quote ends costs only its first line."""
 
     def __init__(self, text: IO[str], of: CsvRows) -> None:

@@ -9,7 +9,14 @@ from pathlib import Path
 
 from scrapy_neardup.offline.dedup.columns import Columns
 from scrapy_neardup.offline.dedup.inputs import Input, html_files
-from scrapy_neardup.offline.dedup.record import CHUNK_BYTES, Chunk, Damage, Frame, Limits, Page
+from scrapy_neardup.offline.dedup.record import (
+    CHUNK_BYTES,
+    Chunk,
+    DamagedRecord,
+    Frame,
+    InputLimits,
+    Page,
+)
 from scrapy_neardup.own_files import sync_new_files
 
 # What wget and HTTrack call the folder of a host.
@@ -19,7 +26,7 @@ HOST = re.compile(r"([a-z0-9-]+\.)+[a-z]{2,}(:\d+)?", re.IGNORECASE)
 class HtmlFolder:
     """A file a record. The folder is one site; in a mirror, each host's folder is one."""
 
-    def __init__(self, source: Input, columns: Columns, limits: Limits) -> None:
+    def __init__(self, source: Input, columns: Columns, limits: InputLimits) -> None:
         self.source, self.limits = source, limits
 
     def names(self) -> None:
@@ -49,12 +56,12 @@ class HtmlFolder:
         """The files of a chunk."""
         yield from chunk.frames or ()
 
-    def page(self, frame: Frame, chunk: Chunk) -> Page | Damage:
+    def page(self, frame: Frame, chunk: Chunk) -> Page | DamagedRecord:
         """A file's page; its URL is its path in the folder."""
         try:
             body = (self.source.path / frame.raw).read_bytes()
         except OSError as error:
-            return Damage(f"{frame.raw}: {error}")
+            return DamagedRecord(f"{frame.raw}: {error}")
         is_mirror = HOST.fullmatch(frame.raw.partition("/")[0]) and "/" in frame.raw
         url = f"http://{frame.raw}" if is_mirror else frame.raw
         return Page(url, None, body, "text/html", row={"path": str(self.source.path / frame.raw)})

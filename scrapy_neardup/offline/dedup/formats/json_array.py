@@ -19,7 +19,7 @@ from scrapy_neardup.offline.dedup.formats.jsonl import (
 )
 from scrapy_neardup.offline.dedup.formats.stream import Cutter, blocks, rest_lost
 from scrapy_neardup.offline.dedup.packing import Unpacked, packed
-from scrapy_neardup.offline.dedup.record import CHUNK_BYTES, Chunk, Damage, Frame, Page
+from scrapy_neardup.offline.dedup.record import CHUNK_BYTES, Chunk, DamagedRecord, Frame, Page
 
 NO_SPACE = re.compile(r"[^ \t\r\n]")
 BEFORE = re.compile(r"[ \t\r\n]*,?[ \t\r\n]*")
@@ -103,7 +103,7 @@ class JsonArray(JsonLines):
             yield Frame(chunk.begin + at + before, (raw[:before], raw[before:]), size == before)
             at += size
 
-    def page(self, frame: Frame, chunk: Chunk) -> Page | Damage:
+    def page(self, frame: Frame, chunk: Chunk) -> Page | DamagedRecord:
         """The record of an element."""
         raw = frame.raw[1] if isinstance(frame.raw, tuple) else frame.raw
         return super().page(frame._replace(raw=raw), chunk)

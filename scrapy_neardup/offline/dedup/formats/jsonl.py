@@ -20,7 +20,7 @@ from scrapy_neardup.offline.dedup.formats.stream import (
 )
 from scrapy_neardup.offline.dedup.lines import without
 from scrapy_neardup.offline.dedup.packing import Unpacked
-from scrapy_neardup.offline.dedup.record import CHUNK_BYTES, Chunk, Damage, Frame, Page
+from scrapy_neardup.offline.dedup.record import CHUNK_BYTES, Chunk, DamagedRecord, Frame, Page
 
 DECODER = json.JSONDecoder()
 # Python takes no integer of more than 4,300 digits: such a number is text like any other.
@@ -105,10 +105,10 @@ class JsonLines(TextStream):
     def _too_long(self) -> str:
         return f"a line of more than {self.limits.record_bytes:,} bytes; see --max-record-mb"
 
-    def page(self, frame: Frame, chunk: Chunk) -> Page | Damage:
+    def page(self, frame: Frame, chunk: Chunk) -> Page | DamagedRecord:
         """The record of a line."""
         row = object_of(frame.raw)
-        if isinstance(row, Damage):
+        if isinstance(row, DamagedRecord):
             return row._replace(begin=frame.begin)
         return page_of(row, self.columns)
 
@@ -191,7 +191,7 @@ def skip_space(text: str, at: int) -> int:
     return found.end()
 
 
-def object_of(raw: bytes) -> dict[str, Any] | Damage:
+def object_of(raw: bytes) -> dict[str, Any] | DamagedRecord:
     """A JSON object. Bytes that are not UTF-8 become lone surrogates: they stay distinct."""
     text = raw.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
     try:
@@ -199,8 +199,12 @@ def object_of(raw: bytes) -> dict[str, Any] | Damage:
         if skip_space(text, end) < len(text):
             raise json.JSONDecodeError("Extra data", text, end)
     except (ValueError, RecursionError) as error:
-        return Damage(f"not JSON: {error}")
-    return row if isinstance(row, dict) else Damage(f"a JSON {type(row).__name__}, not an object")
+        return DamagedRecord(f"not JSON: {error}")
+    return (
+        row
+        if isinstance(row, dict)
+        else DamagedRecord(f"a JSON {type(row).__name__}, not an object")
+    )
 
 
 def scan(text: str, at: int) -> tuple[Any, int]:

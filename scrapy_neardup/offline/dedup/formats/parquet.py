@@ -15,7 +15,7 @@ from scrapy_neardup.offline.dedup.formats.stream import rest_lost
 from scrapy_neardup.offline.dedup.inputs import Input
 from scrapy_neardup.offline.dedup.lines import Surplus, with_ends, without
 from scrapy_neardup.offline.dedup.packing import needs
-from scrapy_neardup.offline.dedup.record import Chunk, Damage, Frame, Limits, Page
+from scrapy_neardup.offline.dedup.record import Chunk, DamagedRecord, Frame, InputLimits, Page
 from scrapy_neardup.offline.dedup.traits import CANONICALS, DATES, DATES_NESTED, STATUSES
 
 ROWS = 500  # of a chunk
@@ -29,7 +29,7 @@ TOLD_BY = frozenset(("id", *DATES, *STATUSES, *CANONICALS, *NESTED))
 class Parquet:
     """A row a record. Only the columns that are compared are read; all are written."""
 
-    def __init__(self, source: Input, columns: Columns, limits: Limits) -> None:
+    def __init__(self, source: Input, columns: Columns, limits: InputLimits) -> None:
         self.source, self.columns, self.limits = source, columns, limits
         try:
             import pyarrow.parquet
@@ -91,7 +91,7 @@ class Parquet:
                 damage = row if isinstance(row, str) else ""
                 yield Frame(chunk.begin + at, row, damage=damage)
 
-    def page(self, frame: Frame, chunk: Chunk) -> Page | Damage:
+    def page(self, frame: Frame, chunk: Chunk) -> Page | DamagedRecord:
         """The record of a row."""
         return page_of(frame.raw, self.columns)
 

@@ -12,7 +12,7 @@ from scrapy_neardup.offline.dedup.columns import Columns
 from scrapy_neardup.offline.dedup.inputs import Input
 from scrapy_neardup.offline.dedup.lines import Surplus
 from scrapy_neardup.offline.dedup.packing import Unpacked, packed, packing_of
-from scrapy_neardup.offline.dedup.record import CHUNK_BYTES, MIB, Chunk, Frame, Limits
+from scrapy_neardup.offline.dedup.record import CHUNK_BYTES, MIB, Chunk, Frame, InputLimits
 
 # Beginnings, with a byte-order mark or without: the zeros among the first four bytes.
 WIDE = {
@@ -32,7 +32,7 @@ UNMARKED = {
 class TextStream:
     """A file of records, read once from its beginning to its end."""
 
-    def __init__(self, source: Input, columns: Columns, limits: Limits) -> None:
+    def __init__(self, source: Input, columns: Columns, limits: InputLimits) -> None:
         self.source, self.columns, self.limits = source, columns, limits
 
     def opened(self) -> Unpacked:

@@ -26,9 +26,9 @@ from scrapy_neardup.offline.dedup.record import (
     CHUNK_BYTES,
     TEXT_OF_A_PAGE,
     Chunk,
-    Damage,
+    DamagedRecord,
     Frame,
-    Limits,
+    InputLimits,
     Page,
     Ranges,
 )
@@ -54,7 +54,7 @@ class BrokenRecord(ValueError):
     """The bytes at this place of a file are no WARC record, or only part of one."""
 
 
-class Place(NamedTuple):
+class RecordSpan(NamedTuple):
     """Where a record ends in the file, and its bytes, unpacked."""
 
     end: int
@@ -64,7 +64,7 @@ class Place(NamedTuple):
 class Warc:
     """A record of WARC a record; kept records are copied as they are stored."""
 
-    def __init__(self, source: Input, columns: Columns, limits: Limits) -> None:
+    def __init__(self, source: Input, columns: Columns, limits: InputLimits) -> None:
         self.source, self.limits = source, limits
         self._dictionary: Any = None
         self._find = {"": self._plain, ".gz": self._gzipped, ".zst": self._zstandard}[
@@ -127,7 +127,7 @@ class Warc:
         """The records of a chunk."""
         yield from chunk.frames or ()
 
-    def page(self, frame: Frame, chunk: Chunk) -> Page | Damage:
+    def page(self, frame: Frame, chunk: Chunk) -> Page | DamagedRecord:
         """The record of a place. If warcio cannot parse it, it is kept without being compared."""
         with self.source.path.open("rb") as file:
             if self.source.packing == ".zst" and self._dictionary is None:
@@ -172,12 +172,12 @@ class Warc:
                 ranges.append((begin, end))
         return ranges
 
-    def _gzipped(self, file: IO[bytes], begin: int, size: int) -> Place:
+    def _gzipped(self, file: IO[bytes], begin: int, size: int) -> RecordSpan:
         """The record in the gzip member at a place; its checksum is verified."""
         unpacker = zlib.decompressobj(wbits=31)
         return self._member(file, begin, size, unpacker, GZIP_BLOCK_BYTES)
 
-    def _zstandard(self, file: IO[bytes], begin: int, size: int) -> Place:
+    def _zstandard(self, file: IO[bytes], begin: int, size: int) -> RecordSpan:
         """The record in the frame at a place."""
         file.seek(begin)
         head = file.read(8)
@@ -203,7 +203,7 @@ class Warc:
 
     def _member(
         self, file: IO[bytes], begin: int, size: int, unpacker: Any, block_bytes: int
-    ) -> Place:
+    ) -> RecordSpan:
         file.seek(begin)
         content, n_bytes, limit, at = bytearray(), 0, self.limits.record_bytes, begin
         while not unpacker.eof:
@@ -223,7 +223,9 @@ class Warc:
                 "its compressed member holds more than one record; compress the file again: "
                 "warcio recompress OLD NEW"
             )
-        return Place(at - len(unpacker.unused_data), bytes(content) if n_bytes <= limit else None)
+        return RecordSpan(
+            at - len(unpacker.unused_data), bytes(content) if n_bytes <= limit else None
+        )
 
     def _refuse_bomb(self, n_bytes: int, n_stored: int) -> None:
         if n_bytes > max(FREE_BYTES, self.limits.ratio * n_stored):
@@ -232,7 +234,7 @@ class Warc:
                 f"--max-ratio if they are not"
             )
 
-    def _plain(self, file: IO[bytes], begin: int, size: int) -> Place:
+    def _plain(self, file: IO[bytes], begin: int, size: int) -> RecordSpan:
         """The record at a place of an uncompressed file, with the line ends after it."""
         file.seek(begin)
         head, length = head_of(file.read(min(MAX_HEAD_BYTES, size - begin)))
@@ -248,7 +250,7 @@ class Warc:
         if head + length <= self.limits.record_bytes:
             file.seek(begin)
             content = file.read(head + length)
-        return Place(end + len(behind) - len(rest), content)
+        return RecordSpan(end + len(behind) - len(rest), content)
 
     def _next_mark(self, file: IO[bytes], start: int, size: int) -> int | None:
         """The next place that looks like the beginning of a record; None if there is none."""
