@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scrapy_neardup.detect import item_table
 from scrapy_neardup.detect.id_table import IdTable
 from scrapy_neardup.detect.item_table import ItemTable, KeptItem, says_the_same
+from scrapy_neardup.errors import BrokenInvariant
 from scrapy_neardup.stored_arrays import Joined
 
 numbers = st.integers(0, 3) | st.integers(0, 2**64 - 1)
@@ -54,6 +55,18 @@ def test_an_item_that_cannot_be_stored_leaves_the_table_as_it_was() -> None:
     table.check()
     assert table.has_near(after, 0)
     assert len(table) == 2
+
+
+@pytest.mark.parametrize("lost", ["by_key.heads", "by_values.heads"])
+def test_items_that_an_index_does_not_find_are_named(lost: str) -> None:
+    """Many with equal values, each of which is looked up in one walk over them all."""
+    sketches = np.arange(20_000, dtype=np.uint64).reshape(-1, 2)
+    table = table_of([KeptItem(1, 2, n + 1, sketch) for n, sketch in enumerate(sketches)])
+    table.check()
+    arrays = {name: np.array(array) for name, array in table.arrays().items()}
+    arrays[lost][:] = 0
+    with pytest.raises(BrokenInvariant, match=r"^item \d+ is not found by its (key|values)$"):
+        ItemTable.from_arrays(arrays).check()
 
 
 @given(st.lists(items(), max_size=100))

@@ -223,11 +223,21 @@ class ItemTable:
         rows = self._sketch_rows.rows()
         if np.any(rows < NO_TEXT) or np.any(rows >= len(self._sketches)):
             raise BrokenInvariant("the item table names sketches that are not there")
-        for id, item in enumerate(self.items()):
-            if id not in self._by_key.candidates(_key(item)):
-                raise BrokenInvariant(f"item {id} is not found by its key")
-            if item.sketch is not None and id not in self._by_values.candidates(_values_key(item)):
-                raise BrokenInvariant(f"item {id} is not found by its values")
+        keys = self._pages.rows() ^ self._values.rows()
+        has_sketch = np.flatnonzero(rows != NO_TEXT)
+        _check_found(self._by_values, keys[has_sketch], has_sketch, "values")
+        _check_found(self._by_key, keys ^ self._texts.rows(), np.arange(len(self)), "key")
+
+
+def _check_found(index: IdTable, keys: U64Array, ids: I64Array, by: str) -> None:
+    if not len(keys):  # of nothing, np.split() makes one part
+        return
+    # One walk for all ids of a key: a page may give any number of items with equal values.
+    order = np.argsort(keys, kind="stable")
+    distinct, starts = np.unique(keys[order], return_index=True)
+    for key, expected in zip(distinct.tolist(), np.split(ids[order], starts[1:]), strict=True):
+        if missing := set(expected.tolist()) - set(index.candidates(key)):
+            raise BrokenInvariant(f"item {min(missing)} is not found by its {by}")
 
 
 def _values_key(item: KeptItem) -> int:
