@@ -170,6 +170,22 @@ def test_of_one_host_no_more_is_given_than_it_may_have(workers: Workers) -> None
     assert one.take(per_host=2, rooms={"h": 1}) == ["3"]
 
 
+@pytest.mark.parametrize("endless", ["ab", "yz"])
+def test_hosts_without_end_keep_no_others_waiting(workers: Workers, endless: str) -> None:
+    """Whatever they are called, and though the worker has them already."""
+    one, n_taken = workers(), 0
+    for host in endless:
+        one.push("first", host=host)
+    one.take()
+    one.push("last", host="m")
+    while one.given.requests[0].host != "m":
+        for host in endless:
+            one.push(str(n_taken), host=host)
+        one.take(1)
+        n_taken += 1
+        assert n_taken < 200
+
+
 def test_a_released_host_rests_for_others(workers: Workers) -> None:
     one, other = workers(), workers()
     one.push("1", "2")

@@ -276,17 +276,24 @@ local function own_wanted(host)
   return false
 end
 
--- The best host: the worker's own where the best free one is no better.
+-- One of the best hosts, the worker's own or free, by chance: in any order of theirs, a few hosts
+-- without end would keep all others waiting.
+math.randomseed(now) -- else each script would draw the same
 local function best()
-  local ours = call('ZRANGE', mine, 0, 0, 'WITHSCORES')
-  local others = call('ZRANGE', free, 0, 0, 'WITHSCORES')
-  if not ours[1] and not others[1] then return nil end
-  if ours[1] and (not others[1] or tonumber(ours[2]) <= tonumber(others[2])) then
-    call('ZREM', mine, ours[1])
-    return ours[1], ours[2], true
+  local lowest
+  for _, hosts in ipairs({mine, free}) do
+    local score = call('ZRANGE', hosts, 0, 0, 'WITHSCORES')[2]
+    if score and (not lowest or tonumber(score) < tonumber(lowest)) then lowest = score end
   end
-  call('ZREM', free, others[1])
-  return others[1], others[2], false
+  if not lowest then return nil end
+  local n_mine = call('ZCOUNT', mine, '-inf', lowest)
+  local at = math.random(n_mine + call('ZCOUNT', free, '-inf', lowest)) - 1
+  local is_ours = at < n_mine
+  local hosts = is_ours and mine or free
+  if not is_ours then at = at - n_mine end
+  local host = call('ZRANGE', hosts, at, at)[1]
+  call('ZREM', hosts, host)
+  return host, lowest, is_ours
 end
 
 local function taken()
