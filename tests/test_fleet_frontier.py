@@ -643,6 +643,25 @@ def test_a_server_that_goes_back_is_found_out_by_those_whom_it_answered(tmp_path
             link.close(0)
 
 
+def test_a_server_that_goes_back_behind_a_push_without_an_answer_is_found_out(
+    tmp_path: Path,
+) -> None:
+    """The push is repeated and answered by "known", and its requests are gone all the same."""
+    with running_server(dir=tmp_path) as server:
+        one = Workers(server)()
+        one.push("1")
+        server.command("SAVE")
+        rows, before = [one.row("2", "h", 0, True)], one.frontier.last_answered
+        one.frontier.push(rows).result(PATIENCE_S)
+        one.frontier._n_answered = before.number  # as if no answer had come
+        assert one.frontier.push(rows).result(PATIENCE_S) == [0]
+        server.kill()
+        server.start()
+        wait_until(lambda: has_got(one, ["1"]))
+        assert one.frontier.has_gone_back
+        one.link.close(0)
+
+
 def test_a_full_server_gives_out_what_it_has_and_takes_nothing() -> None:
     with running_server(maxmemory="4mb", maxmemory_policy="noeviction") as server:
         made = Workers(server)

@@ -248,8 +248,10 @@ class SharedFrontier:
         def read(answer: list[Any]) -> list[Any]:  # on the link's thread
             last, *rest = answer
             self.has_gone_back = self.has_gone_back or last < n_answered
-            if script != scripts.PUSH or any(rest):  # a push that queues nothing does not count
-                self._n_answered = max(self._n_answered, number)
+            # A push that queues nothing does not count. What it sent may be known by an earlier
+            # call whose answer was lost, up to the last one that the server remembers.
+            counts = script != scripts.PUSH or any(rest)
+            self._n_answered = max(self._n_answered, number if counts else last)
             return rest
 
         return self._call(script, number, n_answered, *arguments)._replace(read=read)
