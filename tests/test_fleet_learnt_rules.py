@@ -16,7 +16,7 @@ from mock_site import MockSite, page, prose
 from test_fleet_client import USER
 
 from scrapy_neardup.learn.changes import UrlChange
-from scrapy_neardup.learn.learner import Learner
+from scrapy_neardup.learn.learner import MAX_RULES, Learner, LearntHost
 from scrapy_neardup.learn.rule import Rule, SamePair, Standing
 from scrapy_neardup.learn.stored_rules import as_record
 
@@ -73,11 +73,11 @@ def test_a_contradiction_is_the_last_word(server: RunningServer) -> None:
     withdrawn = trusted(40)
     withdrawn.contradicted(PAIR)
     learner = Learner(ERROR, acts=True)
-    learner.hear(trusted(59))
+    learner.hear([trusted(59)])
     (heard,) = exchanged(one, other, withdrawn, trusted(59))
-    learner.hear(heard)
+    learner.hear([heard])
     assert [rule.standing for rule in learner.rules()] == [Standing.WITHDRAWN]
-    learner.hear(trusted(99))
+    learner.hear([trusted(99)])
     assert [rule.standing for rule in learner.rules()] == [Standing.WITHDRAWN]
     one.close()
     other.close()
@@ -181,3 +181,23 @@ def test_a_worker_takes_nothing_from_a_shared_queue_that_it_cannot_keep(
     outcome = run(mock_site, server, folder, range(60), SCHEDULER=scheduler)
     assert (outcome.stat("learn/skipped") > 0) == has_folder
     assert ("is 'watch' in this worker" in caplog.text) != has_folder
+
+
+def test_a_host_takes_no_more_rules_of_others_than_it_learns_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However many are told, they are gone through once."""
+    n_indexed, index = 0, Learner._index_acting
+
+    def counted(learner: Learner, host: LearntHost) -> None:
+        nonlocal n_indexed
+        n_indexed += 1
+        index(learner, host)
+
+    monkeypatch.setattr(Learner, "_index_acting", counted)
+    learner = Learner(ERROR, acts=True)
+    heard = [trusted(59, f"a.example/{n}/*") for n in range(MAX_RULES + 10)]
+    learner.hear(heard)
+    assert len(learner.rules()) == MAX_RULES
+    learner.hear(heard[:MAX_RULES])
+    assert n_indexed == 1

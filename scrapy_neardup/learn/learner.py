@@ -7,7 +7,7 @@ one thing. Two pages that say the same confirm a rule, two that do not contradic
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from secrets import token_bytes
@@ -365,13 +365,8 @@ class Learner:
         found = host.rules.get((shape, change))
         if found is not None:
             return found
-        if len(host.rules) >= MAX_RULES:
-            evicted = next(
-                (k for k, rule in host.rules.items() if not is_worth_keeping(rule)), None
-            )
-            if evicted is None:
-                return None
-            del host.rules[evicted]
+        if not _has_room(host):
+            return None
         rule = host.rules[shape, change] = Rule(shape, change)
         return rule
 
@@ -389,27 +384,44 @@ class Learner:
         known = [r for r in found if is_worth_keeping(r)]
         return sorted(known, key=lambda r: (-r.saved, -r.right, r.shape, r.change))
 
-    def hear(self, rule: Rule) -> None:
-        """Another worker of the crawl trusts a rule, or has withdrawn it."""
-        host = self._host(rule.shape.partition("/")[0])
+    def hear(self, rules: Iterable[Rule]) -> None:
+        """Other workers of the crawl trust rules, or have withdrawn them. O(rules).
+
+        Beyond MAX_RULES of a host, further ones are not taken over.
+        """
+        self._index(rules, self._takes_over)
+
+    def _takes_over(self, host: LearntHost, rule: Rule) -> bool:
         own = host.rules.get((rule.shape, rule.change))
         if own is None:
+            if not _has_room(host):
+                return False
             host.rules[rule.shape, rule.change] = replace(rule, saved=0, saved_bytes=0)
         elif not own.is_open or own.pinned:
-            return
+            return False
         elif rule.contradiction is not None:
             own.contradicted(rule.contradiction)
         elif own.right < rule.right:
             saved, saved_bytes = own.saved, own.saved_bytes
             theirs = replace(rule, saved=saved, saved_bytes=saved_bytes)
             host.rules[rule.shape, rule.change] = theirs
-        self._index_acting(host)
+        else:
+            return False
+        return True
 
     def restore(self, rules: Iterable[Rule]) -> None:
-        """Go on with rules of an earlier crawl."""
+        """Go on with rules of an earlier crawl. O(rules)."""
+        self._index(rules, _put)
+
+    def _index(self, rules: Iterable[Rule], takes: Callable[[LearntHost, Rule], bool]) -> None:
+        """Let hosts take rules; each that does is indexed once."""
+        changed = {}
         for rule in rules:
-            host = self._host(rule.shape.partition("/")[0])
-            host.rules[rule.shape, rule.change] = rule
+            name = rule.shape.partition("/")[0]
+            host = self._host(name)
+            if takes(host, rule):
+                changed[name] = host
+        for host in changed.values():
             self._index_acting(host)
 
     # --- predictions
@@ -537,6 +549,21 @@ def replaced(url: KeyParts, change: UrlChange) -> KeyParts:
 def with_value(given: Iterable[str], name: str, value: str) -> Iterator[str]:
     """Arguments, with this value after each `name=`."""
     return (name + value if one.startswith(name) else one for one in given)
+
+
+def _has_room(host: LearntHost) -> bool:
+    """Whether a host may have one more rule; makes room where one is not worth keeping."""
+    if len(host.rules) < MAX_RULES:
+        return True
+    evicted = next((k for k, rule in host.rules.items() if not is_worth_keeping(rule)), None)
+    if evicted is not None:
+        del host.rules[evicted]
+    return evicted is not None
+
+
+def _put(host: LearntHost, rule: Rule) -> bool:
+    host.rules[rule.shape, rule.change] = rule
+    return True
 
 
 def is_worth_keeping(rule: Rule) -> bool:

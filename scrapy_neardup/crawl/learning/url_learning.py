@@ -182,8 +182,7 @@ class UrlLearning:
 
     def exchange(self, fleet: FleetWorker) -> None:
         """Tell the other workers of rules, and hear of theirs."""
-        for rule in fleet.exchange_rules(self.learner.rules()):
-            self.learner.hear(rule)
+        self.learner.hear(fleet.exchange_rules(self.learner.rules()))
 
     def key(self, request: Request) -> bytes:
         """The key of a request, as the learner has it."""
