@@ -124,7 +124,7 @@ class NearDuplicatePipeline:
     ) -> Awaitable[ItemReading | TextReading] | None:
         """A long item as it is read off the loop's thread; None for one to read at once."""
         pages = self.session.pages
-        if self.reads_data:
+        if self.reads_data or page.says_nothing_new:
             return pages.read_item(item, page) if pages.is_slow(item, page) else None
         if not self.settings.item_fields or not self.session.attempt("item_fields", is_long, item):
             return None
@@ -138,19 +138,19 @@ class NearDuplicatePipeline:
         reading: ItemReading | TextReading | None = None,
     ) -> Any:
         """What process_item() gives of an item whose page is known. reading: if it was read."""
-        revisit = page.revisit
+        revisit, pages = page.revisit, self.session.pages
         of_data = reading if isinstance(reading, ItemReading) else None
         if revisit is not None and revisit.says_nothing_new:
-            if self.session.attempt("recrawl", self.session.pages.is_completed, item, page):
+            if self.session.attempt("recrawl", pages.is_completed, item, page, of_data):
                 # What it says is not only the page's.
                 self.session.count(stats.RECRAWL_COMPLETED)
                 return self.keep(item, revisit)
             return self.act_on_unchanged(item, page, revisit, of_data)
-        if self.reads_data and self.session.pages.was_put_out(item, page, of_data):
+        if self.reads_data and pages.was_put_out(item, page, of_data):
             self.count_dropped(stats.ITEMS_PUT_OUT_BEFORE)
             raise PutOutBefore(page.response.url)
         repeat = self.verdict(item, page, reading)
-        if repeat is not None and self.session.pages.is_spared(page, repeat):
+        if repeat is not None and pages.is_spared(page, repeat):
             repeat = None
         if repeat is None or (revisit is not None and revisit.stands):
             self.keep(item, revisit)

@@ -1,5 +1,6 @@
 """A site crawled again: which pages are new, changed, gone, moved, and nothing else."""
 
+import asyncio
 import gc
 import json
 import logging
@@ -34,6 +35,8 @@ from scrapy_neardup.state.visit_file import FILE, changes, opened, runs
 from scrapy_neardup.state.visits import MAX_WAITING, Visits
 from tests.crawls import Outcome, PagesSpider, crawl
 from tests.mock_site import MockSite, Reply, page, prose, redirect, running_site
+
+LONG_TEXT = "word " * 8_000
 
 
 class Shop(PagesSpider):
@@ -169,6 +172,92 @@ def test_an_item_that_a_pipeline_has_completed_is_kept(
     assert second.stat("recrawl/items_completed") == n_kept
     assert second.stat("recrawl/items_unchanged") == 8 - n_kept
     assert found(second) == {"unchanged": 9}
+
+
+class LongShop(Shop):
+    """The same, with a text that is read off the loop's thread."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        for found in super().parse(response):
+            yield found if isinstance(found, Request) else found | {"text": LONG_TEXT}
+
+
+@pytest.mark.parametrize("more", [{}, {"NEARDUP_ITEM_FIELDS": ["title"]}])
+def test_a_long_item_that_a_pipeline_has_completed_is_kept(
+    mock_site: MockSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any]
+) -> None:
+    add_shop(mock_site)
+    pipelines = {"ITEM_PIPELINES": {LookUp: -10}}
+    monkeypatch.setattr(LongShop, "custom_settings", pipelines, raising=False)
+    recrawl(mock_site, tmp_path, LongShop, **more)
+    monkeypatch.setattr(LookUp, "stock", 7)
+    assert [item["stock"] for item in recrawl(mock_site, tmp_path, LongShop, **more).items] == [
+        7
+    ] * 8
+
+
+class WaitingShop(Shop):
+    """The same, whose callback waits, and whose items say what the page does not."""
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        await asyncio.sleep(0)
+        for found in super().parse(response):
+            yield found if isinstance(found, Request) else found | {"shop": "elsewhere"}
+
+    parse_seed = parse
+
+
+def test_items_of_a_callback_that_waits_come_once(mock_site: MockSite, tmp_path: Path) -> None:
+    add_shop(mock_site)
+    assert len(recrawl(mock_site, tmp_path, WaitingShop).items) == 8
+    second = recrawl(mock_site, tmp_path, WaitingShop)
+    assert second.items == []
+    assert second.stat("recrawl/items_completed") == 0
+
+
+class Stock(PagesSpider):
+    """How many an interface says that there are."""
+
+    name = "stock"
+
+    def parse_seed(self, response: Response) -> Iterator[Any]:
+        yield from (response.follow(f"/stock/{number}") for number in range(8))
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url, "stock": response.json()["stock"]}
+
+
+@pytest.mark.parametrize("mode", ["changed", "all"])
+def test_a_url_that_tells_whose_an_item_is_counts_at_the_first_visit(
+    mock_site: MockSite, tmp_path: Path, mode: str
+) -> None:
+    mock_site.add("/start", page("Start", ""))
+    for number in range(8):
+        mock_site.add(f"/stock/{number}", b'{"stock": 1}', content_type="application/json")
+    assert len(recrawl(mock_site, tmp_path, Stock, NEARDUP_RECRAWL=mode).items) == 8
+
+
+class Aliases(PagesSpider):
+    """What each of some addresses leads to."""
+
+    name = "aliases"
+
+    def parse_seed(self, response: Response) -> Iterator[Any]:
+        yield from (response.follow(f"/go/{number}") for number in range(6))
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        (asked,) = response.meta["redirect_urls"]
+        yield {"asked": asked, "title": response.css("h1::text").get()}
+
+
+def test_a_redirect_that_leads_elsewhere_is_news(mock_site: MockSite, tmp_path: Path) -> None:
+    mock_site.add("/start", page("Start", ""))
+    for visit in range(2):
+        for number in range(6):
+            mock_site.pages[f"/go/{number}"] = redirect(f"/p/{(number + visit) % 6}")
+            mock_site.add(f"/p/{number}", product(number))
+        assert len(recrawl(mock_site, tmp_path, Aliases).items) == 6
+    assert recrawl(mock_site, tmp_path, Aliases).items == []
 
 
 def noise(visit: int, number: int) -> str:

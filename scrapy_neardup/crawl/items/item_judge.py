@@ -51,10 +51,12 @@ class ItemReading(NamedTuple):
 
     found   its data and what to remember, None where it cannot be read
     within  sketch bits by which its long text may differ from that of a kept item
+    is_completed  see ItemJudge.is_completed(); only of a page that says nothing new
     """
 
     found: tuple[ItemData, KeptItem] | None
     within: int = EQUAL
+    is_completed: bool = False
 
 
 class ItemJudge:
@@ -97,8 +99,8 @@ class ItemJudge:
         self.only_difference: Counter[str] = Counter()  # field → repeating items it alone kept
 
     def is_slow(self, item: Any, page: CrawledPage) -> bool:
-        """Whether read_ahead() is to be called before repeated()."""
-        if row_of(page) is None:
+        """Whether read_ahead() is to be called before repeated() and is_completed()."""
+        if row_of(page) is None and not page.says_nothing_new:
             return False
         if self._n_ahead > 0 or (is_near(page) and len(page.response.body) >= SHORT_BYTES):
             return True
@@ -108,7 +110,7 @@ class ItemJudge:
         """Read an item in the thread; in the order of the calls."""
         self._n_ahead += 1
         try:
-            read = partial(self._count.collected, lambda: self._read(item, page))
+            read = partial(self._count.collected, lambda: self._read_all(item, page))
             reading, counted = await answer_of(self.thread.submit(read))
         finally:
             self._n_ahead -= 1
@@ -131,7 +133,7 @@ class ItemJudge:
         name = self._name(page)
         if name is None:
             return None
-        found, within = self._read(item, page) if reading is None else reading
+        found, within, _ = self._read(item, page) if reading is None else reading
         if found is None:
             return None
         data, kept = found[0], found[1]._replace(page=name)
@@ -164,15 +166,33 @@ class ItemJudge:
             return False
         return self._state.items.has(found[1]._replace(page=name))
 
+    def is_completed(self, item: Any, page: CrawledPage) -> bool:
+        """Whether an item says something else than when its callback yielded it, under
+        NEARDUP_RECRAWL: a component may have looked up a price for it.
+        """
+        yielded = page.as_yielded.get(id(item))
+        return yielded is not None and self.fields_of(item, page) != yielded
+
     def fields_of(self, item: Any, page: CrawledPage) -> dict[str, int] | None:
-        """A digest of each of an item's fields; None, counted, where they cannot be read."""
-        read = self._attempt("item_data", self._read_data, item, page, stable=True)
-        return None if read is None else read.fields
+        """A digest of each of an item's fields, to compare them with those of the page's earlier
+        self; None, counted, where they cannot be read. The same whenever it is asked for.
+        """
+        return self._attempt("item_data", self._fields_of, item, page)
+
+    def _fields_of(self, item: Any, page: CrawledPage) -> dict[str, int] | None:
+        data = self._data_of(item, self._own_provenance(page), stable=True)
+        return None if data is None else data.fields
 
     def _name(self, page: CrawledPage) -> int | None:
         """What the items of a page and of its copies are remembered by, None for nothing."""
         row = row_of(page)
         return None if row is None else self._state.detector.pages.name(row) ^ page.version
+
+    def _read_all(self, item: Any, page: CrawledPage) -> ItemReading:
+        reading = self._read(item, page)
+        if not page.says_nothing_new:
+            return reading
+        return reading._replace(is_completed=self.is_completed(item, page))
 
     def _read(self, item: Any, page: CrawledPage) -> ItemReading:
         """An item's data, as of no page. Safe in a thread: touches no structure of the crawl."""
@@ -192,20 +212,21 @@ class ItemJudge:
             return None
         return data, self._with_text(KeptItem(0, data.values), data.text)
 
-    def _read_data(self, item: Any, page: CrawledPage, stable: bool = False) -> ItemData | None:
-        shared = self._rules, self._ignored, self._key, stable
-        try:
-            data = item_data(item, self._provenance(page), *shared)
-            if page.has_waited and not page.says_more and self._says_more(item, page):
-                page.says_more, page.provenance = True, None
-                data = item_data(item, self._provenance(page), *shared)
+    def _read_data(self, item: Any, page: CrawledPage) -> ItemData | None:
+        data = self._data_of(item, self._provenance(page))
+        if data is None or not page.has_waited or page.says_more or not self._says_more(item, page):
             return data
+        page.says_more, page.provenance = True, None
+        return self._data_of(item, self._provenance(page))
+
+    def _data_of(self, item: Any, echoed: Provenance, stable: bool = False) -> ItemData | None:
+        try:
+            return item_data(item, echoed, self._rules, self._ignored, self._key, stable)
         except ItemTooLarge:
             self._count(stats.ITEMS_TOO_LARGE)
-            return None
         except ItemUnreadable:
             self._count(stats.ITEMS_UNREADABLE)
-            return None
+        return None
 
     def _says_more(self, item: Any, page: CrawledPage) -> bool:
         if page.said is None:
@@ -224,6 +245,18 @@ class ItemJudge:
             )
         page.provenance.until = time.time()
         return page.provenance
+
+    def _own_provenance(self, page: CrawledPage) -> Provenance:
+        """What an item of a page may echo where it is compared with the page's earlier self.
+
+        That has the same URL, whatever the item is. What redirects to it may be news.
+        """
+        if page.own_provenance is None:
+            response, times = page.response, (self._began, page.asked_at)
+            urls = frozenset((response.url, (response.request or response).url))
+            page.own_provenance = Provenance(urls, self._rules, response, *times, 0.0, self._media)
+        page.own_provenance.until = time.time()
+        return page.own_provenance
 
     def _with_text(self, item: KeptItem, text: str) -> KeptItem:
         """The item with what tells its long text; a text of few words only has a digest."""

@@ -76,6 +76,7 @@ class CrawledPage:
     is_reread: bool = False  # whether an earlier run, which was cut off, put out what it says
     handed: list[int] = field(default_factory=list)  # id() of items the pipeline has not seen
     provenance: Provenance | None = None  # what its items may echo, made with the first of them
+    own_provenance: Provenance | None = None  # the same beside those of the page's earlier self
     offered: dict[int, OfferedItem] = field(default_factory=dict)  # by id() of the item
     leads_on: bool = False  # whether a request found on it is new, and of no kind
     leads_to: Counter[str] | None = None  # how many new URLs were found on it, by kind
@@ -95,6 +96,11 @@ class CrawledPage:
         """
         row = self.judged.page_id if self.judged is not None and self.is_new else None
         return -2 - self.id if row is None else row
+
+    @property
+    def says_nothing_new(self) -> bool:
+        """Whether it says what an earlier run has put out, under NEARDUP_RECRAWL."""
+        return self.revisit is not None and self.revisit.says_nothing_new
 
     @property
     def repeated_row(self) -> int | None:

@@ -15,7 +15,6 @@ from scrapy_neardup.crawl.advice import Advice
 from scrapy_neardup.crawl.delivery import Delivery
 from scrapy_neardup.crawl.effects import Effects
 from scrapy_neardup.crawl.fail_open import Count, FailOpen
-from scrapy_neardup.crawl.items.item_data import is_long
 from scrapy_neardup.crawl.items.item_judge import ItemJudge, ItemReading
 from scrapy_neardup.crawl.items.source_page import CrawledPage, HandedItems, Repeat
 from scrapy_neardup.crawl.learning.url_learning import UrlLearning
@@ -225,16 +224,11 @@ class CrawledPages:
         if self._lifecycle.item_repeats(page.id, row):
             self._count(stats.BYTES_SAVED, len(page.response.body))
 
-    def is_completed(self, item: Any, page: CrawledPage) -> bool:
-        """Whether an item says something else than when its callback yielded it, under
-        NEARDUP_RECRAWL.
-
-        A component may have looked up a price for it. Long items are not looked at.
-        """
-        yielded = page.as_yielded.get(id(item))
-        if yielded is None or is_long(item):
-            return False
-        return self._item_judge.fields_of(item, page) != yielded
+    def is_completed(self, item: Any, page: CrawledPage, reading: ItemReading | None) -> bool:
+        """ItemJudge.is_completed(); reading: what read_item() gave, where it was called."""
+        if reading is not None:
+            return reading.is_completed
+        return self._item_judge.is_completed(item, page)
 
     def item_unchanged(self, item: Any, page: CrawledPage, reading: ItemReading | None) -> Fate:
         """An item is about to be dropped because its page is what it was; what becomes of it.

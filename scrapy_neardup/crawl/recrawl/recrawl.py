@@ -68,7 +68,7 @@ OF_SCHEDULE = ("n_visits", "n_changes", "since", "n_new", "due")
 
 def held_of(fields: Fields | None, page: CrawledPage) -> Held:
     """How much of a page its items hold."""
-    if page.provenance is not None and page.provenance.is_held:
+    if page.own_provenance is not None and page.own_provenance.is_held:
         return Held.PAGE
     holds_text = any(SAME_TEXT in one.values() for one in fields or ())
     return Held.TEXT if holds_text else Held.FIELDS
