@@ -500,6 +500,45 @@ def test_pages_are_read_whose_callback_hands_on_another_thing_in_each_crawl(
         assert [(item["price"], item["day"]) for item in outcome.items] == [(price, day)]
 
 
+class Reviewed(Shop):
+    """Hands each price on to the page of its reviews, which gives the item."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        price = response.css(".price::text").get()
+        for link in response.css("a::attr(href)").getall():
+            if price is None:
+                yield response.follow(link)
+            else:
+                yield response.follow(link, self.parse_review, cb_kwargs={"price": price})
+
+    def parse_review(self, response: Response, price: str) -> Iterator[Any]:
+        yield {"review": response.url, "price": price}
+
+
+def versions(i: int, visit: int) -> int:
+    """At which visit a price was last another: of some things at each one, of others at one."""
+    return visit if i % 4 == 0 else min(visit, i % 4 - 1)
+
+
+def test_a_price_that_is_handed_on_is_that_of_a_page_that_has_changed(
+    mock_site: MockSite, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Though prices pass for a trifle on pages that never gave an item."""
+    for visit in range(3):
+        add_shop(mock_site, 36)
+        for i in range(36):
+            price = f"{10 + i % 9}.{versions(i, visit)}5"
+            link = f'<a href="/r/{i}">reviews</a></body>'.encode()
+            add(mock_site, f"/p/{i}", product(i, price).replace(b"</body>", link))
+            add(mock_site, f"/r/{i}", page(f"Reviews of {i}", ""))
+        outcome = recrawl(mock_site, tmp_path, Reviewed)
+        news = {f"{10 + i % 9}.{visit}5" for i in range(36) if versions(i, visit) == visit}
+        assert news <= {item["price"] for item in outcome.items}
+    assert outcome.stat("recrawl/minor") > 0
+    assert "in full from now on" not in caplog.text
+    assert unread(outcome) > 0
+
+
 class OnlyPages:
     """A downloader middleware that wants no other status than 200."""
 

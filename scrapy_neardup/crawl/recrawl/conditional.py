@@ -238,7 +238,8 @@ class ConditionalRequests:
     ) -> None:
         """A page was read that a server could have been asked about. requests: it yielded."""
         if status in (Status.UNCHANGED, Status.MINOR) and earlier.requests and requests:
-            self._compare_handed_on(earlier, earlier.requests, requests)
+            is_same_page = status == Status.UNCHANGED
+            self._compare_handed_on(earlier, earlier.requests, requests, is_same_page)
         if earlier.etag is None and earlier.modified is None:
             return
         host = authority_of(earlier.url)
@@ -255,19 +256,22 @@ class ConditionalRequests:
             self._visits.put_server(host, found)
             self._tell(host, known, found, earlier.url)
 
-    def _compare_handed_on(self, earlier: Visit, before: bytes, now: bytes) -> None:
-        """An unchanged page was read: see whether it is its callback that hands on another thing.
+    def _compare_handed_on(
+        self, earlier: Visit, before: bytes, now: bytes, is_same_page: bool
+    ) -> None:
+        """A page was read: see whether it is its callback that hands on another thing.
 
-        before, now: the requests that it yielded, as they are stored.
+        before, now: the requests that it yielded, as they are stored. Where the page differs in a
+        trifle, that may be what they hand on: a price, as on pages without an item it may be one.
         """
-        if before != now and _hand_on_other_things(before, now):
+        if before == now or not _hand_on_other_things(before, now):
+            self._hand_on_the_same.add((authority_of(earlier.url), earlier.callback))
+        elif is_same_page:
             self.never_leave_unread(
                 earlier.url,
                 f"what the callback of {earlier.url} hands on to its requests (cb_kwargs, meta, "
                 f"headers) is another at each visit, although the page is the same",
             )
-        else:
-            self._hand_on_the_same.add((authority_of(earlier.url), earlier.callback))
 
     def _tell(self, host: str, before: HostRecord, now: HostRecord, url: str) -> None:
         if now.n_refuted and not before.n_refuted:
