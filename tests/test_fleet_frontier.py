@@ -25,7 +25,7 @@ from scrapy_neardup.fleet import frontier as module
 from scrapy_neardup.fleet.client import Server
 from scrapy_neardup.fleet.frontier import Given, QueuedRequest, SharedFrontier
 from scrapy_neardup.fleet.link import Link, Unanswered
-from scrapy_neardup.fleet.protocol import beat
+from scrapy_neardup.fleet.protocol import Call, beat
 
 PREFIX = "neardup"
 
@@ -149,8 +149,8 @@ def test_a_request_that_is_pushed_twice_is_queued_once(workers: Workers) -> None
 def test_a_host_belongs_to_one_worker_at_a_time(workers: Workers) -> None:
     one, other = workers(), workers()
     one.push("1", "2", "3")
-    one.push("4", host="i")
     assert one.take(1) == ["1"]
+    one.push("4", host="i")
     assert other.take() == ["4"]
     assert other.take() == []
     other.push("5")
@@ -673,6 +673,23 @@ def test_a_full_server_gives_out_what_it_has_and_takes_nothing() -> None:
         wait_until(lambda: has_got(one, ["1", "2"]))
         for link in made.links:
             link.close(0)
+
+
+def test_what_makes_room_on_a_full_server_does_not_wait_behind_what_needs_room() -> None:
+    with running_server(maxmemory="8mb", maxmemory_policy="noeviction") as server:
+        one = Workers(server)()
+        one.push(*(f"{n}" * 10_000 for n in range(10, 60)))
+        assert len(one.take(10)) == 10
+        server.command("CONFIG", "SET", "maxmemory", "1mb")
+        one.link.tell(Call("return redis.call('INCR', KEYS[1])", "told", (), int))
+        for row in one.given.requests:
+            one.frontier.done(row.id)
+        wait_until(lambda: one.frontier.left().result(PATIENCE_S).n_leased == 0)
+        assert "0" in server.command("EXISTS", "told")
+        server.command("CONFIG", "SET", "maxmemory", "0")
+        one.link.close(PATIENCE_S)
+        assert "1" in server.command("EXISTS", "told")
+        assert one.link.n_lost == one.link.n_failures == 0
 
 
 def test_the_user_of_the_docs_may_do_all_of_it(server: RunningServer) -> None:

@@ -8,10 +8,10 @@ import pytest
 pytest.importorskip("redis", reason="the extra `redis` is not installed")
 
 from fleets import PATIENCE_S, wait_until
-from redis.exceptions import OutOfMemoryError, ResponseError
+from redis.exceptions import ReadOnlyError, ResponseError
 
 from scrapy_neardup.fleet import link as module
-from scrapy_neardup.fleet.client import NodeDown
+from scrapy_neardup.fleet.client import NodeDown, ServerFull
 from scrapy_neardup.fleet.link import Link, Refused, Unanswered
 from scrapy_neardup.fleet.protocol import Call
 
@@ -46,7 +46,7 @@ class Recorder:
 
 
 def test_messages_stay_in_order_where_some_have_to_be_sent_again() -> None:
-    recorder = Recorder({"105": OutOfMemoryError("full")})
+    recorder = Recorder({"105": ReadOnlyError("a replica")})
     link = Link(recorder.send, BEAT)
     with link._changed:  # all in one
         for number in range(100, 110):
@@ -140,6 +140,28 @@ def test_what_needs_the_queue_is_withheld_after_only_its_node_of_a_cluster_faile
     link.release(link.n_failures)
     link.close(30)
     assert recorder.sent[-1] == "2"
+    assert link.n_lost == 0
+
+
+def test_what_a_full_server_does_not_take_holds_up_nothing_else() -> None:
+    recorder = Recorder({"0": ServerFull("used memory > 'maxmemory'")})
+    link = Link(recorder.send, BEAT)
+    with link._changed:
+        for number in range(3):
+            link.tell(message(number)._replace(needs_queue=number == 2))
+    link.close(30)
+    assert recorder.round_trips[-2:] == [["0", "1", "2"], ["0"]]
+    assert link.n_lost == link.n_failures == 0
+
+
+def test_at_its_end_a_link_does_not_wait_for_a_pause_to_be_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "FIRST_PAUSE_S", 3600.0)
+    link = Link(Recorder({"0": ConnectionError("gone")}).send, BEAT)
+    link.tell(message(0))
+    wait_until(lambda: link.n_failures == 1)
+    link.close(30)
     assert link.n_lost == 0
 
 

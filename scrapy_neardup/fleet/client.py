@@ -132,6 +132,10 @@ class NodeDown(FleetError):
     """One node of a cluster failed: what other nodes hold is not affected."""
 
 
+class ServerFull(NodeDown):
+    """A node, or the only one, takes no more, and gives and removes what it has all the same."""
+
+
 class WrongAnswer(FleetError):
     """The server answered what no script of ours does: it may be anything."""
 
@@ -220,7 +224,7 @@ class Server:
         return self._client
 
     def _carried_out(self, client: Any, calls: Sequence[Call]) -> list[Any]:
-        from redis.exceptions import NoScriptError
+        from redis.exceptions import NoScriptError, OutOfMemoryError
 
         answers: list[Any] = [None] * len(calls)
         groups = list(_merged(calls))
@@ -235,6 +239,8 @@ class Server:
                 for first, new in zip(got, again, strict=True)
             ]
         for (call, places), answer in zip(groups, got, strict=True):
+            if isinstance(answer, OutOfMemoryError):
+                answer = ServerFull(str(answer))
             shared = _shared(answer, len(places)) if call.merges else [answer] * len(places)
             for place, each in zip(places, shared, strict=True):
                 answers[place] = each

@@ -20,7 +20,7 @@ from itertools import islice
 from typing import Any
 
 from scrapy_neardup.errors import FleetError
-from scrapy_neardup.fleet.client import NodeDown, WrongAnswer, is_passing, read
+from scrapy_neardup.fleet.client import NodeDown, ServerFull, WrongAnswer, is_passing, read
 from scrapy_neardup.fleet.membership import OtherFleet
 from scrapy_neardup.fleet.protocol import Call, TooManyEntries
 
@@ -30,6 +30,16 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 30.0
 BEAT_S = 1.0
 MAX_BATCH = 512  # calls in a round trip
 MAX_WAITING = 1_000_000  # messages to be told; at a few hundred bytes each
+
+LACKS_NODE = (
+    "neardup: a node of NEARDUP_BACKEND's cluster failed (%s). What it holds is not asked for "
+    "until it is back; further failures are only counted"
+)
+FULL = (
+    "neardup: the server of NEARDUP_BACKEND is full (%s). What this worker has to tell it waits "
+    "here, and so do the requests that it finds, if the queue is shared: once nothing else is "
+    "left, it waits for room. Raise maxmemory, or stop the crawl by Ctrl-C: the next run goes on"
+)
 
 Send = Callable[[Sequence[Call]], list[Any]]
 Question = tuple[Call, Future[Any]]
@@ -61,7 +71,8 @@ class Link:
     is withheld from then on, until release() or drop_withheld().
 
     If one node of a cluster fails, only what it holds waits: questions to it are Unanswered,
-    messages to it are held back, in order, and the node is tried again after a pause.
+    messages to it are held back, in order, and the node is tried again after a pause. So it is with
+    what a full server does not take: what makes room there must not wait behind that.
 
     Each round trip begins with the heartbeat in `beats_along`, else one round trip a second does.
 
@@ -150,6 +161,7 @@ class Link:
         """Send what waits, for at most patience_s seconds; count what is left as lost."""
         with self._changed:
             self._closing_at = time.monotonic() + patience_s
+            self._down_until = self._retry_at = 0.0  # it may be back: there is no later
             self._changed.notify()
         self._thread.join()
         self.n_lost += len(self._waiting) + len(self._withheld)
@@ -283,7 +295,9 @@ class Link:
         """
         slot = self._beat.key.partition("}")[0] + "}"
         return any(
-            isinstance(answer, NodeDown) and call.key.startswith(slot)
+            isinstance(answer, NodeDown)
+            and not isinstance(answer, ServerFull)
+            and call.key.startswith(slot)
             for call, answer in zip(calls, answers, strict=True)
         )
 
@@ -295,12 +309,10 @@ class Link:
             self._lacks_nodes = True
             self._retry_at = time.monotonic() + self._retry_pause
             self._retry_pause = min(2 * self._retry_pause, LONGEST_PAUSE_S)
-            self._log_once(
-                "node",
-                "neardup: a node of NEARDUP_BACKEND's cluster failed (%s). What it holds is not "
-                "asked for until it is back; further failures are only counted",
-                errors[0],
-            )
+            if isinstance(errors[0], ServerFull):
+                self._log_once("full", FULL, errors[0])
+            else:
+                self._log_once("node", LACKS_NODE, errors[0])
 
     def _note_refusals(self, errors: list[Exception]) -> None:
         self.n_refused += len(errors)
