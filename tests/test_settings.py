@@ -191,6 +191,8 @@ def test_values_from_a_command_line_are_understood(name: str, given: Any, kept: 
         ("BACKEND", "redis+sentinel://:p/w@host,other/mymaster", "takes scheme://.*Write / .* %2F"),
         ("BACKEND", "valkey+sentinels://host/mymaster", "takes a URL that begins with one of"),
         ("BACKEND", "valkey://:p/w@host", "'…': takes scheme://.*%40"),
+        ("BACKEND", "redis://host:1/abc", "NEARDUP_BACKEND='…': takes .* A database is a number"),
+        ("BACKEND", "redis://host:1/1/2", "NEARDUP_BACKEND='…': takes .* A database is a number"),
         ("BACKEND", "redis+cluster://host/3", "NEARDUP_BACKEND='…': takes no database .*PREFIX"),
         ("URL_PROFILES", "mobil", "NEARDUP_URL_PROFILES='mobil': .*take some of lenient, mobile"),
         ("BLOCKS", 2, "NEARDUP_BLOCKS=2: takes more blocks than NEARDUP_DISTANCE=.*Set"),

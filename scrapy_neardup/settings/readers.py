@@ -23,6 +23,7 @@ PREFIX = "NEARDUP_"
 # Server, TLS, how it is found: valkeys+cluster:// has all three.
 SCHEME_PARTS = (("redis", "valkey"), ("", "s"), ("", "+cluster", "+sentinel"))
 
+DATABASE_PATH = re.compile(r"/?|/\d+/?")
 SENTINEL_PATH = re.compile(r"/[^/]+(/\d*)?")  # name of the master, database
 
 Reader = Callable[[str, Any], Any]
@@ -148,6 +149,8 @@ def backend(name: str, raw: Any) -> str:
         raise refuse(name, "…", form, remedy)
     if is_sentinel and not SENTINEL_PATH.fullmatch(parts.path):
         raise refuse(name, "…", form, "Name the master as the sentinels do")
+    if not is_sentinel and not DATABASE_PATH.fullmatch(parts.path):
+        raise refuse(name, "…", form, "A database is a number")
     if parts.scheme.endswith("+cluster") and parts.path.strip("/") not in ("", "0"):
         remedy = "Tell fleets apart by NEARDUP_BACKEND_PREFIX"
         raise refuse(name, "…", "no database but 0 in a cluster", remedy)

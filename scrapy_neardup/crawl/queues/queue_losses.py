@@ -130,9 +130,10 @@ class QueueLosses:
             "neardup: the server of NEARDUP_BACKEND has forgotten what it had answered: it was "
             "restored from an older file, failed over to a replica that lagged behind, or evicted "
             "keys for want of memory (maxmemory-policy volatile-…). Requests may be lost. This "
-            "worker makes those that it has, and ends as %r. Start it again, in a cluster under "
-            "another NEARDUP_BACKEND_PREFIX: the crawl makes the start requests again, and reads "
-            "again the pages that were under way",
+            "worker makes those that it has, and ends as %r. Start it again: the crawl makes the "
+            "start requests again, and reads again the pages that were under way. In a cluster, "
+            "or if only keys of the queue were lost, set another NEARDUP_BACKEND_PREFIX: the "
+            "server still knows the URLs by which it could find the rest",
             REASON,
         )
         return True
