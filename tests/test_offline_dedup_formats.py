@@ -22,7 +22,7 @@ from scrapy_neardup.errors import InputError
 from scrapy_neardup.offline.dedup.columns import Columns, Fields, value_at
 from scrapy_neardup.offline.dedup.formats import columns_of, csv_rows, format_of, records
 from scrapy_neardup.offline.dedup.formats.json_array import ROOM
-from scrapy_neardup.offline.dedup.formats.rows import distinct
+from scrapy_neardup.offline.dedup.formats.rows import distinct, texts_in
 from scrapy_neardup.offline.dedup.inputs import find_inputs
 from scrapy_neardup.offline.dedup.reading import text_of
 from scrapy_neardup.offline.dedup.record import MIB, DamagedRecord, InputLimits, Page
@@ -488,6 +488,50 @@ def test_texts_in_several_columns_are_all_compared(tmp_path: Path, kind: str) ->
     (source,) = find_inputs([path])
     pages = [one for one in records(source, Fields()) if isinstance(one, Page)]
     assert [(text_of(page) or "").split("\n") for page in pages] == [*said[:3], ["one"]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "content"),
+    [
+        ("jsonl", ["Read more"], ["one", "two"]),
+        ("jsonl", ["Read more"], "one\ntwo"),
+        ("jsonl", "Read more", ["one", "two"]),
+        ("jsonl", "Read more", [["one"], ["two"]]),
+        ("jsonl", "Read more", {"title": "one", "parts": [None, "two"]}),
+        ("parquet", ["Read more"], ["one", "two"]),
+        ("parquet", b"Read more", "one\ntwo"),
+        ("parquet", "Read more", b"one\ntwo"),
+    ],
+)
+def test_texts_in_several_columns_are_all_compared_whatever_their_types(
+    tmp_path: Path, kind: str, text: Any, content: Any
+) -> None:
+    import pyarrow.parquet as pq
+
+    row = {"url": "http://a.example/", "text": text, "content": content}
+    file = tmp_path / f"a.{kind}"
+    if kind == "parquet":
+        pq.write_table(pa.Table.from_pylist([row]), file)
+    else:
+        file.write_text(json.dumps(row) + "\n")
+    (source,) = find_inputs([file])
+    (page,) = records(source, Fields())
+    assert isinstance(page, Page)
+    assert (text_of(page) or "").split("\n") == ["Read more", "one", "two"]
+
+
+def test_what_a_column_says_is_found_however_deep_it_lies() -> None:
+    """Deeper than Python's calls may go."""
+    nested: Any = "deep"
+    for _ in range(100_000):
+        nested = [nested]
+    columns = Columns(None, ("text", "content"), ())
+    assert texts_in({"text": "flat", "content": nested}, columns) == ["flat", "deep"]
+    assert texts_in({"text": ["a", "b", "a"], "content": [["a", 5]]}, columns) == [
+        "a\nb\na",
+        "a\n5",
+    ]
+    assert texts_in({"text": "flat", "content": []}, columns) == ["flat"]
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from scrapy_neardup.detect.sites import host_of
@@ -20,13 +21,13 @@ def page_of(row: dict[str, Any], columns: Columns) -> Page:
     """The page of a row: its text or, where it has none, its HTML.
 
     Item loaders make a list of each value: one URL in it is the URL, and strings are one text, of
-    which no lines can be removed. So are texts of several columns: nobody can say which of them,
-    such as `text` and `content`, is the page's and which a teaser that many pages have.
+    which no lines can be removed. So are texts of several columns, whatever their types: nobody can
+    say which of them, such as `text` and `content`, is the page's and which a teaser of many pages.
     """
     url = "" if columns.url is None else url_of(value_at(row, columns.url))
     has_site = columns.url is None or bool(host_of(url))
     text = _first(row, columns.text)
-    if isinstance(text, str) and len(texts := texts_in(row, columns)) > 1:
+    if len(texts := texts_in(row, columns)) > 1:
         text = texts
     if isinstance(text, str):
         return Page(url, distinct(text), has_site=has_site, row=row)
@@ -43,9 +44,29 @@ def page_of(row: dict[str, Any], columns: Columns) -> Page:
 
 
 def texts_in(row: dict[str, Any], columns: Columns) -> list[str]:
-    """The texts in a row's columns, those that are equal once."""
-    values = (value_at(row, name) for name in columns.text)
-    return list(dict.fromkeys(value for value in values if isinstance(value, str)))
+    """The texts in a row's columns, one of each that says anything, those that are equal once."""
+    said = (said_in(value_at(row, name)) for name in columns.text)
+    return list(dict.fromkeys("\n".join(pieces) for pieces in said if pieces))
+
+
+def said_in(value: Any) -> list[str]:
+    """What a value says, whatever its type: what a list or an object holds, in order.
+
+    Without recursion, since a record may be nested deeper than Python's calls.
+    """
+    said: list[str] = []
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, Mapping):
+            waiting += reversed([*one.values()])
+        elif isinstance(one, (list, tuple)):
+            waiting += reversed(one)
+        elif isinstance(one, bytes):
+            said.append(one.decode("utf-8", "surrogateescape"))
+        elif one is not None:
+            said.append(str(one))
+    return said
 
 
 def strings_in(value: Any) -> list[str]:
