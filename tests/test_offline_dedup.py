@@ -26,6 +26,7 @@ import pytest
 from mock_site import page, prose
 
 from scrapy_neardup.commands import INTERRUPTED, WRONG_USE, main
+from scrapy_neardup.errors import InputError
 from scrapy_neardup.offline.dedup import writing
 from scrapy_neardup.offline.dedup.columns import Columns, Fields
 from scrapy_neardup.offline.dedup.deciding import Decider
@@ -874,6 +875,45 @@ def test_files_of_other_formats_in_a_folder_are_told(
     assert run(tmp_path / "again", folder) == 0
     told = capsys.readouterr().err
     assert f"2 files of other formats are left out, such as {folder / 'b.arc.gz'}" in told
+
+
+def test_what_in_a_folder_is_no_file_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A link may lead back to where it is, so none is followed."""
+    folder, elsewhere = tmp_path / "in", tmp_path / "elsewhere"
+    for path in (folder, elsewhere):
+        path.mkdir()
+        (path / "a.jsonl").write_bytes(jsonl())
+    (folder / "same.jsonl").symlink_to(folder / "a.jsonl")
+    assert run(tmp_path / "out", folder) == 0
+    assert "left out" not in capsys.readouterr().err
+    assert json.loads((tmp_path / "out" / "summary.json").read_text())["inputs"] == 2
+    (folder / "day").symlink_to(elsewhere)
+    (folder / "gone.jsonl").symlink_to(tmp_path / "gone.jsonl")
+    os.mkfifo(folder / "pipe.html")
+    assert run(tmp_path / "again", folder) == 0
+    said = "3 links to folders or to nothing, or special files, are left out, such as "
+    assert f"{said}{folder / 'day'}" in capsys.readouterr().err
+    assert json.loads((tmp_path / "again" / "summary.json").read_text())["inputs"] == 2
+
+
+def test_a_folder_that_cannot_be_read_is_no_empty_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.jsonl").write_bytes(jsonl())
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    listed = os.scandir
+
+    def scandir(path: Any) -> Any:
+        if Path(path) == closed:  # a mode would not keep root out
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(InputError, match=f"^{closed}: Permission denied; make it readable"):
+        find_inputs([tmp_path])
 
 
 def test_a_partitioned_table_keeps_its_folders(tmp_path: Path) -> None:

@@ -217,6 +217,7 @@ def job_of(options: argparse.Namespace, out: Path) -> DedupJob:
     from scrapy_neardup.offline.dedup.inputs import (
         find_inputs,
         left_out,
+        no_files,
         refuse_as_output,
         stored_stdin,
     )
@@ -235,6 +236,11 @@ def job_of(options: argparse.Namespace, out: Path) -> DedupJob:
     refuse_as_output(filter(None, [options.clusters, options.report]), read)
     if others := left_out(options.inputs, inputs, out):
         complain(f"{len(others):,} files of other formats are left out, such as {others[0]}")
+    if unread := no_files(options.inputs, out):
+        complain(
+            f"{len(unread):,} links to folders or to nothing, or special files, are left out, such "
+            f"as {unread[0]}; name folders that are to be read as inputs"
+        )
     return DedupJob(
         inputs,
         out,

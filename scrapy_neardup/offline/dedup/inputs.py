@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import stat
 import sys
@@ -9,7 +10,7 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 from scrapy_neardup.errors import InputError
 from scrapy_neardup.offline.dedup.packing import packing_of
@@ -127,10 +128,14 @@ def refuse_as_output(paths: Iterable[Path], inputs: Iterable[Path]) -> None:
 def left_out(paths: list[Path], inputs: list[Input], out: Path | None = None) -> list[Path]:
     """The files in folders that are of no known format."""
     found = {source.path for source in inputs}
-    folders = (path for path in paths if path.is_dir())
-    inside = (file for path in folders for file in _files_in(path, _inside(path, out)))
-    others = (file for file in inside if file.suffix.lower() not in HTML_SUFFIXES)
-    return [file for file in others if file not in found]
+    inside = (file for file in _all_in(paths, out) if os.path.isfile(file))
+    return [file for file in inside if file not in found and not _is_html(file)]
+
+
+def no_files(paths: list[Path], out: Path | None = None) -> list[Path]:
+    """What is in folders and is not read, whatever its format: links to folders and to nothing,
+    pipes and other special files."""
+    return [path for path in _all_in(paths, out) if not os.path.isfile(path)]
 
 
 def known() -> str:
@@ -148,10 +153,33 @@ def _inside(path: Path, out: Path | None) -> Path | None:
     return path / out.resolve().relative_to(path.resolve())
 
 
+def _all_in(paths: list[Path], out: Path | None) -> Iterator[Path]:
+    folders = (path for path in paths if path.is_dir())
+    return (one for path in folders for one in _entries_in(path, _inside(path, out)))
+
+
 def _files_in(folder: Path, without: Path | None) -> Iterator[Path]:
     """The files in a folder and those inside it, in order."""
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return (path for path in files if without is None or not path.is_relative_to(without))
+    return (path for path in _entries_in(folder, without) if os.path.isfile(path))
+
+
+def _entries_in(folder: Path, without: Path | None) -> Iterator[Path]:
+    """Whatever is in a folder and those inside it, but these, in order.
+
+    Links to folders are not followed, since they may lead back. Raises InputError for a folder
+    that cannot be read: what is in it would be missed.
+    """
+    found: list[Path] = []
+    for inside, folders, names in os.walk(folder, onerror=_refuse_unread):
+        found += (Path(inside, name) for name in names)
+        found += (path for name in folders if (path := Path(inside, name)).is_symlink())
+    return (path for path in sorted(found) if without is None or not path.is_relative_to(without))
+
+
+def _refuse_unread(error: OSError) -> NoReturn:
+    raise InputError(
+        f"{error.filename}: {error.strerror}; make it readable, or name the others as inputs"
+    ) from error
 
 
 def _inputs_of(path: Path, without: Path | None) -> Iterator[Input]:
@@ -215,8 +243,11 @@ def _data_start(file: object, header: int) -> int:
 
 def html_files(folder: Path, without: Path | None) -> Iterator[Path]:
     """HTML files of a folder and those inside it."""
-    files = _files_in(folder, without)
-    return (path for path in files if path.suffix.lower() in HTML_SUFFIXES)
+    return filter(_is_html, _files_in(folder, without))
+
+
+def _is_html(file: Path) -> bool:
+    return file.suffix.lower() in HTML_SUFFIXES
 
 
 def stored_stdin(folder: Path) -> Path:
