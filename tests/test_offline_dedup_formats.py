@@ -8,7 +8,7 @@ import json
 import lzma
 import string
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -378,6 +378,49 @@ def test_a_quote_that_is_never_closed_costs_one_line(tmp_path: Path) -> None:
     texts = [page.text if isinstance(page, Page) else None for page in found]
     assert texts[0] == "one"
     assert len(texts) in (2, 4), "all that follows is the quoted text, or damage is one line"
+
+
+def rows_by_definition(lines: list[str], n_names: int) -> Iterator[str]:
+    """A row is the lines up to where its quotes are closed, if it has the header's cells."""
+    while lines:
+        raws = ("".join(lines[:n]) for n in range(1, len(lines) + 1))
+        raw = next(filter(csv_rows.WHOLE[","].fullmatch, raws), lines[0])
+        if raw != lines[0] and len(csv_rows.cells_of(raw, ",")) != n_names:
+            raw = lines[0]
+        yield raw
+        lines = lines[raw.count("\n") or 1 :]
+
+
+@many
+@given(st.text(st.sampled_from('ab",,""\n\n'), max_size=40))
+def test_rows_of_csv_are_those_of_the_definition(tmp_path: Path, text: str) -> None:
+    (source,) = find_inputs([file_of(tmp_path, "csv", "", b"url,text\n")])
+    form: Any = format_of(source, columns_of(source, Fields(), LIMITS), LIMITS)
+    rows = csv_rows.RawRows(io.StringIO(f"url,text\n{text}", newline=""), form)
+    assert rows.header() == "url,text\n"
+    assert list(rows) == list(rows_by_definition(text.splitlines(keepends=True), 2))
+
+
+@pytest.mark.parametrize("last", ["", 'z"\n'], ids=["never closed", "closed"])
+def test_each_line_is_looked_at_once_for_the_end_of_quotes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: str
+) -> None:
+    """Else a file of quotes that nothing ends takes the square of its lines."""
+    looked_at = []
+
+    class Noted:
+        def fullmatch(self, line: str) -> Any:
+            looked_at.append(line)
+            return continued.fullmatch(line)
+
+    continued = csv_rows.CONTINUED[","]
+    monkeypatch.setitem(csv_rows.CONTINUED, ",", Noted())
+    n_lines = 500
+    content = "url,text\n" + 'x","y\n' * n_lines + last
+    written, found = rewritten(file_of(tmp_path, "csv", "", content.encode()), lambda i: True)
+    assert written == content.encode()
+    assert len(found) >= n_lines
+    assert len(looked_at) <= 2 * (n_lines + 1), "the file is cut into rows twice"
 
 
 def test_texts_that_differ_in_a_byte_that_is_not_utf8_differ() -> None:

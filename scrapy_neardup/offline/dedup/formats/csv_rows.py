@@ -6,7 +6,7 @@ import io
 import re
 from collections import deque
 from collections.abc import Iterator
-from typing import IO
+from typing import IO, NamedTuple
 
 from scrapy_neardup.offline.dedup.formats.rows import page_of, text_column
 from scrapy_neardup.offline.dedup.formats.stream import Cutter, TextStream, rest_lost
@@ -81,54 +81,83 @@ class CsvRows(TextStream):
         return f"{raw[:begin]}{cut}{raw[end:]}".encode("latin-1")
 
 
+class LineAhead(NamedTuple):
+    """A line that was read while the end of a quoted cell was looked for.
+
+    n_cells: cells that begin in it, if it begins within quotes. is_end: whether a row ends with it.
+    """
+
+    text: str
+    n_cells: int
+    is_end: bool
+
+
 class RawRows:
-    """The rows of a file as they stand there; one that no quote ends costs only its first line."""
+    """The rows of a file as they stand there; one that no quote ends costs only its first line.
+
+    Where the quotes end in which a line begins does not depend on where they were opened. So the
+    lines that were read ahead for one row serve all rows that begin among them, and each is looked
+    at once: no row ends within them but with the last one.
+    """
 
     def __init__(self, text: IO[str], of: CsvRows) -> None:
         self._text = text
         self._limit = of.limits.record_bytes
-        self._again: deque[str] = deque()  # lines of a row that was none
-        self._names: list[str] = []
+        self._ahead: deque[LineAhead] = deque()
+        self._n_chars = self._n_cells = 0  # of the lines ahead
+        self._n_names = 0
         self._delimiter = ","
 
     def header(self) -> str:
         """The header, as it stands there; "" in an empty file."""
         first = self._text.readline(self._limit)
-        self._again.append(first.removeprefix(BOM))
+        raw = first.removeprefix(BOM)
         self._delimiter = delimiter_of(first)
-        taken, _ = self._row()
-        raw = (BOM if first.startswith(BOM) else "") + "".join(taken)
-        self._names = names_of(raw)
-        return raw
+        if not WHOLE[self._delimiter].fullmatch(raw):
+            self._look_ahead(len(raw))
+            raw += self._all_ahead()
+        self._n_names = len(names_of(raw))
+        return (BOM if first.startswith(BOM) else "") + raw
 
     def __iter__(self) -> Iterator[str]:
-        while True:
-            taken, has_end = self._row()
-            if not taken:
+        while line := self._taken() if self._ahead else self._text.readline(self._limit):
+            yield line + ("" if WHOLE[self._delimiter].fullmatch(line) else self._rest_of(line))
+
+    def _rest_of(self, line: str) -> str:
+        """The other lines of a row that ends within quotes on its first; "" if it then is no row,
+        since they have no end or it has other cells than the header."""
+        self._look_ahead(len(line))
+        n_cells = len(cells_of(line, self._delimiter)) + self._n_cells
+        has_end = bool(self._ahead) and self._ahead[-1].is_end
+        return self._all_ahead() if has_end and n_cells == self._n_names else ""
+
+    def _look_ahead(self, n_chars: int) -> None:
+        """Read on to the end of the quotes in which a line of so many characters ended, no more
+        than a record may have."""
+        while n_chars + self._n_chars <= self._limit:
+            if self._ahead and self._ahead[-1].is_end:
                 return
-            raw = "".join(taken)
-            if len(taken) > 1 and not (has_end and self._fits(raw)):
-                self._again.extendleft(reversed(taken[1:]))
-                raw = taken[0]
-            yield raw
+            if not (line := self._text.readline(self._limit)):
+                return
+            n_cells = len(cells_of(f'"{line}', self._delimiter)) - 1
+            is_end = CONTINUED[self._delimiter].fullmatch(line) is not None
+            self._ahead.append(LineAhead(line, n_cells, is_end))
+            self._n_chars += len(line)
+            self._n_cells += n_cells
 
-    def _fits(self, raw: str) -> bool:
-        return len(cells_of(raw, self._delimiter)) == len(self._names)
+    def _taken(self) -> str:
+        """The next of the lines ahead, which is one no more."""
+        line = self._ahead.popleft()
+        self._n_chars -= len(line.text)
+        self._n_cells -= line.n_cells
+        return line.text
 
-    def _row(self) -> tuple[list[str], bool]:
-        """The lines to the end of a row, no more than a record may have; whether it has an end."""
-        taken: list[str] = []
-        rest, n_chars = WHOLE[self._delimiter], 0
-        while n_chars <= self._limit:
-            line = self._again.popleft() if self._again else self._text.readline(self._limit)
-            if not line:
-                break
-            n_chars += len(line)
-            taken.append(line)
-            if rest.fullmatch(line):
-                return taken, True
-            rest = CONTINUED[self._delimiter]
-        return taken, False
+    def _all_ahead(self) -> str:
+        """All lines ahead, which are none then."""
+        raw = "".join(line.text for line in self._ahead)
+        self._ahead.clear()
+        self._n_chars = self._n_cells = 0
+        return raw
 
 
 def delimiter_of(header: str) -> str:
