@@ -5,7 +5,7 @@ import zlib
 from pathlib import Path
 
 import pytest
-from test_offline_dedup import KEPT, TEXTS, URL, kept, run, warc_ids, warc_record
+from test_offline_dedup import KEPT, TEXTS, URL, kept, piped, run, warc_ids, warc_record
 
 from scrapy_neardup.offline.dedup.columns import Fields
 from scrapy_neardup.offline.dedup.formats import records
@@ -104,13 +104,40 @@ def test_records_in_segments_are_kept(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "kept" / "00000-a.warc").read_bytes() == content
 
 
-@pytest.mark.parametrize("name", ["a.wet", "a.warc.wet.gz", "a.wet.zst"])
-def test_texts_of_pages_in_wet_files_are_compared(tmp_path: Path, name: str) -> None:
-    pack = {".gz": gzip.compress, ".zst": zstandard.compress}.get(Path(name).suffix, bytes)
-    parts = [warc_record("warcinfo", "", b"software: test\r\n")]
-    for number, text in enumerate(TEXTS):
+PACKINGS = {"": bytes, ".gz": gzip.compress, ".zst": zstandard.compress}
+
+
+def wet(packing: str, texts: list[str]) -> bytes:
+    """As Common Crawl has it: what made the archive, and texts."""
+    parts = [warc_record("warcinfo", "", b"software: test\r\n" + b"isPartOf: test\r\n" * 300)]
+    for number, text in enumerate(texts):
         record = warc_record("conversion", URL.format(number), text.encode())
         parts.append(record.replace(b"application/http", b"text/plain", 1))
-    (tmp_path / name).write_bytes(b"".join(map(pack, parts)))
+    return b"".join(map(PACKINGS[packing], parts))
+
+
+@pytest.mark.parametrize("name", ["a.wet", "a.warc.wet.gz", "a.wet.zst"])
+def test_texts_of_pages_in_wet_files_are_compared(tmp_path: Path, name: str) -> None:
+    packing = Path(name).suffix.replace(".wet", "")
+    (tmp_path / name).write_bytes(wet(packing, TEXTS))
     assert run(tmp_path / "out", tmp_path / name) == 0
     assert kept(tmp_path / "out", lambda path: warc_ids(path, "conversion")) == KEPT
+
+
+@pytest.mark.parametrize("packing", PACKINGS)
+def test_texts_of_pages_on_standard_input_are_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packing: str
+) -> None:
+    assert piped(monkeypatch, wet(packing, TEXTS), tmp_path / "out") == 0
+    assert (tmp_path / "out" / f"stdin.wet{packing}").is_file()
+    assert kept(tmp_path / "out", lambda path: warc_ids(path, "conversion")) == KEPT
+
+
+def test_an_archive_of_which_nobody_can_say_what_it_holds_is_warc(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it is torn before its first text."""
+    head = wet(".gz", [])
+    torn = wet(".gz", TEXTS[:1])[: len(head) + 20]
+    assert piped(monkeypatch, torn, tmp_path) == 0
+    assert (tmp_path / "stdin.warc.gz").is_file()

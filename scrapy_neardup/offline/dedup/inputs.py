@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 import sys
@@ -13,8 +14,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 from scrapy_neardup.errors import InputError
-from scrapy_neardup.offline.dedup.packing import packing_of
-from scrapy_neardup.offline.dedup.record import MIB
+from scrapy_neardup.offline.dedup.packing import Unpacked, packing_of
+from scrapy_neardup.offline.dedup.record import MIB, InputLimits
 from scrapy_neardup.own_files import (
     refuse_links_below,
     require_own,
@@ -44,6 +45,10 @@ PACKED_KINDS = {
     "parquet": (),
 }  # the others: all PACKINGS
 MAX_MEMBERS = 100_000  # of a WACZ
+ARCHIVE_HEAD_BYTES = 2**16
+HOLDS_SOMETHING = re.compile(
+    rb"^WARC-Type:[ \t]*(response|resource|revisit|conversion)\b", re.IGNORECASE | re.MULTILINE
+)
 
 
 class Input(NamedTuple):
@@ -297,13 +302,24 @@ def _require_same(stored: Path, given: BinaryIO) -> None:
 
 def _suffix_of(path: Path) -> str:
     """The suffix that a file's first bytes call for. Raises InputError."""
-    from scrapy_neardup.offline.dedup.packing import Unpacked
-    from scrapy_neardup.offline.dedup.record import InputLimits
-
     with path.open("rb") as file:
         packing = packing_of(file.read(8))
     with Unpacked(path, packing, InputLimits()) as unpacked:
         head = unpacked.block(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
+        if head.startswith(b"WARC/") and _has_conversions(unpacked, head):
+            return ".wet" + packing
     beginnings = {b"{": ".jsonl", b"[": ".json", b"WARC/": ".warc", b"PAR1": ".parquet"}
     kind = next((suffix for begin, suffix in beginnings.items() if head.startswith(begin)), ".csv")
     return kind + packing
+
+
+def _has_conversions(archive: Unpacked, head: bytes) -> bool:
+    """Whether the first record of an archive that holds something is a text that was taken from a
+    page, as all are in WET. Archives of which that is unknown are WARC: they keep such records."""
+    try:
+        while len(head) < ARCHIVE_HEAD_BYTES and (block := archive.block(ARCHIVE_HEAD_BYTES)):
+            head += block
+    except (OSError, EOFError):
+        pass  # damage behind what was read so far
+    found = HOLDS_SOMETHING.search(head)
+    return found is not None and found[1].lower() == b"conversion"
