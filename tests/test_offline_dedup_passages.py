@@ -1,5 +1,6 @@
 """Records that contain passages of given texts are listed, whatever else happens to them."""
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,22 @@ def test_passages_come_from_lines_of_text_and_from_any_columns(tmp_path: Path) -
     ].words.removesuffix(b" the nile the danube")
     passages = Passages(read_passages(tmp_path / "eval.txt"))
     assert (len(passages.passages), passages.n_too_short) == (1, 2)
+
+
+@pytest.mark.parametrize("name", ["eval.txt", "EVAL.TXT", "eval.txt.gz", "EVAL.TXT.GZ"])
+def test_lines_of_text_are_cut_at_line_ends_only(tmp_path: Path, name: str) -> None:
+    text = "one two\x0cthree\x85 four\nfive six\r\nseven\r\neight\u2028 nine"
+    packed = gzip.compress if name.lower().endswith(".gz") else bytes
+    (tmp_path / name).write_bytes(packed(text.encode()))
+    found = [passage.words for passage in read_passages(tmp_path / name)]
+    assert found == [b"one two three four", b"five six", b"seven", b"eight nine"]
+
+
+def test_json_lines_are_no_text_whatever_else_their_name_says(tmp_path: Path) -> None:
+    rows = [{"question": QUESTION, "answer": "The Danube does"}]
+    (found,) = read_passages(jsonl(tmp_path / "eval.txt.jsonl", rows))
+    (expected,) = read_passages(jsonl(tmp_path / "eval.jsonl", rows))
+    assert found == expected
 
 
 def test_a_short_passage_has_to_be_there_whole(tmp_path: Path) -> None:

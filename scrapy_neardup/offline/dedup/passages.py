@@ -6,6 +6,7 @@ up by a hash and then compared word by word. A passage of fewer than `ngram` wor
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +19,7 @@ from scrapy_neardup.errors import InputError
 from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
 from scrapy_neardup.offline.dedup.columns import Columns, Fields
 from scrapy_neardup.offline.dedup.formats import columns_of, format_of
-from scrapy_neardup.offline.dedup.inputs import find_inputs
+from scrapy_neardup.offline.dedup.inputs import PACKINGS, find_inputs
 from scrapy_neardup.offline.dedup.packing import Unpacked
 from scrapy_neardup.offline.dedup.record import InputLimits
 
@@ -127,21 +128,23 @@ def read_passages(path: Path) -> list[Passage]:
     A record's passage is its text; where it has no column of a known name, all of its strings.
     Raises InputError.
     """
-    texts = lines_of(path) if ".txt" in path.suffixes[-2:] else texts_of(path)
+    packing = path.suffix.lower() if path.suffix.lower() in PACKINGS else ""
+    is_text = Path(path.stem if packing else path).suffix.lower() == ".txt"
+    texts = lines_of(path, packing) if is_text else texts_of(path)
     passages = [Passage(number, normalise(text)) for number, text in enumerate(texts)]
     if not any(passage.words for passage in passages):
         raise InputError(f"{path}: holds no text; --contains-any takes a file with passages")
     return passages
 
 
-def lines_of(path: Path) -> Iterator[str]:
-    """The lines of a text file."""
-    packing = path.suffix if path.suffix != ".txt" else ""
+def lines_of(path: Path, packing: str) -> Iterator[str]:
+    """The lines of a text file. A form feed, such as PDFs leave, ends none."""
     try:
         with Unpacked(path, packing, InputLimits()) as stream:
-            yield from stream.readall().decode("utf-8-sig", "replace").splitlines()
+            text = stream.readall().decode("utf-8-sig", "replace")
     except (OSError, EOFError, ValueError) as error:
         raise InputError(f"{path}: cannot be read: {error}") from error
+    yield from io.StringIO(text, newline=None)
 
 
 def texts_of(path: Path) -> Iterator[str]:
