@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mock_site import prose
 
 from scrapy_neardup import commands
 from scrapy_neardup.crawl.pages.extract import content_of_html
@@ -170,9 +171,41 @@ def test_weights_stand_for_the_pairs_that_were_not_sampled() -> None:
     assert score == (1.0, 4.0, 2.0, 0.0)
 
 
-def test_a_limit_reads_the_first_pages_only(files: tuple[Path, Path]) -> None:
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "json"])
+def test_pages_without_an_id_go_by_their_url_and_else_by_their_number(
+    tmp_path: Path, kind: str
+) -> None:
+    urls = ["http://a.example/", "", None, "http://a.example/3"]
+    rows = [
+        {"id": i, "url": u, "text": prose(u)}
+        for i, u in zip([None, "", None, 7], urls, strict=True)
+    ]
+    path = tmp_path / f"pages.{kind}"
+    if kind == "csv":
+        with path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, rows[0])
+            writer.writeheader()
+            writer.writerows(rows)
+    else:
+        lines = map(json.dumps, rows)
+        path.write_text("\n".join(lines) if kind == "jsonl" else f"[{','.join(lines)}]")
     reader = Detector(load_engine("auto"), load_index("scan"))
-    assert list(read_pages(files[0], reader, limit=3)) == ["p0", "q0", "p1"]
+    assert list(read_pages(path, reader)) == ["http://a.example/", "1", "2", "7"]
+
+
+def test_an_id_of_two_texts_is_refused_where_pairs_go_by_it(tmp_path: Path) -> None:
+    texts = [" ".join(words_of(300, seed)) for seed in (1, 2, 2)]
+    pages = [{"id": i, "text": text} for i, text in zip("abb", texts, strict=True)]
+    pairs = write(tmp_path / "pairs", [{"a": "a", "b": "b", "label": "distinct"}])
+    assert evaluate(write(tmp_path / "pages", pages), pairs, NearLimits())["pairs"] == 1
+    clashing = write(tmp_path / "pages", [*pages, {"id": "b", "text": texts[0]}])
+    with pytest.raises(InputError, match="pages: two pages of other texts have the id 'b'; give"):
+        evaluate(clashing, pairs, NearLimits())
+    assert calibrate(clashing)["pages"] == 2
+
+
+def test_calibration_reads_the_first_pages_only(files: tuple[Path, Path]) -> None:
+    assert calibrate(files[0], max_pages=3)["pages"] == 3
 
 
 def test_calibration_proposes_limits_that_tell_the_pages_apart(

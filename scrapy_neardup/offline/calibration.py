@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ from scrapy_neardup.errors import InputError
 from scrapy_neardup.index import load_index
 from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array
 from scrapy_neardup.offline.evaluation import Interval, Sweep, measure, sweep
-from scrapy_neardup.offline.page_files import DISTINCT, NEAR, read_pages
+from scrapy_neardup.offline.page_files import DISTINCT, NEAR, readings_in
 
 MAX_PAGES = 3_000
 MAX_PAIRS = 2_000
@@ -46,7 +47,8 @@ def calibrate(
     neither. Plain values. O(max_pages²) comparisons of sketches. Raises InputError.
     """
     detector = Detector(load_engine("auto"), load_index("scan"), facts="ignore", scope="all")
-    readings = distinct(list(read_pages(pages, detector, limit=max_pages).values()))
+    first = islice(readings_in(pages, detector), max_pages)
+    readings = distinct([reading for _, reading in first])
     if len(readings) < 2:
         raise InputError(
             f"{pages} has fewer than two pages with different words: nothing to compare"

@@ -21,6 +21,8 @@ from scrapy_neardup.offline.line_files import lines_in
 
 SCORED = frozenset({"near", "distinct"})  # labels; pairs of others, such as "grey", are not scored
 NEAR, DISTINCT = 0.9, 0.5  # Jaccard of 5-word shingles; between them nobody can say
+# The id and the URL of a record, and what its page says; None instead where it has no text.
+Record = tuple[Any, str, Callable[[], PageContent | str | None] | None]
 
 
 class LabelledPair(NamedTuple):
@@ -59,34 +61,51 @@ def _object(path: Path, number: int, line: str) -> dict[str, Any]:
 
 
 def read_pages(
-    path: Path, detector: Detector, wanted: set[str] | None = None, limit: int | None = None
+    path: Path, detector: Detector, wanted: set[str] | None = None
 ) -> dict[str, PageReading]:
-    """Readings by page id; only of those wanted, and of the first `limit`. Raises InputError.
-
-    A page's id is its `id`, its URL where it has none.
-    """
+    """Readings by page id; only of those wanted. Raises InputError, also where an id stands for two
+    texts: nobody could say which of them a pair means."""
     readings: dict[str, PageReading] = {}
-    for id, url, content in _pages_of(path):
-        if wanted is not None and id not in wanted:
-            continue
-        readings[id] = detector.read(url, content())
-        readings[id].let_go_of_markup()
-        if len(readings) == limit:
-            break
+    for id, reading in readings_in(path, detector, wanted):
+        if id in readings and readings[id].digest != reading.digest:
+            raise InputError(
+                f"{path}: two pages of other texts have the id {id!r}; give each an `id` of its own"
+            )
+        readings[id] = reading
     return readings
 
 
-def _pages_of(path: Path) -> Iterator[tuple[str, str, Callable[[], PageContent | str]]]:
-    """Id, URL and what a page says, of every page."""
+def readings_in(
+    path: Path, detector: Detector, wanted: set[str] | None = None
+) -> Iterator[tuple[str, PageReading]]:
+    """The id and the reading of every page, or of those wanted. Raises InputError.
+
+    A page's id is its `id`; its URL where it has none; the number of its record, from 0, where it
+    has neither. Records without text, such as pictures, are no pages.
+    """
+    for number, (given, url, content) in enumerate(_records_of(path)):
+        id = str((url or number) if is_missing(given) else given)
+        if content is not None and (wanted is None or id in wanted):
+            reading = detector.read(url or id, content() or "")
+            reading.let_go_of_markup()
+            yield id, reading
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a field says nothing."""
+    return value is None or value == ""
+
+
+def _records_of(path: Path) -> Iterator[Record]:
+    """All records of a file."""
     inputs = other_inputs(path)
     if inputs:
         for source in inputs:
-            yield from _pages_in(source)
+            yield from _records_in(source)
         return
     for number, row in lines_of(path):
-        id = str(row.get("id", row.get("url", "")))
-        url = str(row.get("url", id))
-        yield id, url, partial(_content, path, number, row, url)
+        url = str(row.get("url") or "")
+        yield row.get("id"), url, partial(_content, path, number, row, url)
 
 
 def other_inputs(path: Path) -> list[Input]:
@@ -101,16 +120,14 @@ def other_inputs(path: Path) -> list[Input]:
     return [] if is_lines and not path.is_dir() else found
 
 
-def _pages_in(source: Input) -> Iterator[tuple[str, str, Callable[[], PageContent | str]]]:
-    """The pages of an input; records without text, such as pictures, are none."""
+def _records_in(source: Input) -> Iterator[Record]:
+    """The records of an input."""
     from scrapy_neardup.offline.dedup.reading import said_by
 
-    for number, page in enumerate(sound_records(source, columns_in(source))):
-        if page.text is None and page.body is None:
-            continue
+    for page in sound_records(source, columns_in(source)):
         row = page.row if isinstance(page.row, dict) else {}
-        id = str(row.get("id", page.url or number))
-        yield id, page.url or id, lambda page=page: said_by(page) or ""  # type: ignore[misc]
+        has_text = page.text is not None or page.body is not None
+        yield row.get("id"), page.url, partial(said_by, page) if has_text else None
 
 
 def columns_in(source: Input) -> Columns:
