@@ -131,6 +131,19 @@ def test_pairs_without_labels_are_labelled_by_their_jaccard(tmp_path: Path) -> N
     assert [pair.near for pair in read_pairs(write(tmp_path / "p", rows))] == [True, True, False]
 
 
+def test_a_label_that_says_nothing_leaves_it_to_the_next(tmp_path: Path) -> None:
+    rows = [
+        {"a": 1, "b": 2, "label_full": None, "label": "distinct", "j5_full": 0.95},
+        {"a": 1, "b": 2, "label_full": "", "label": None, "j5_full": 0.95},
+    ]
+    assert [p.label for p in read_pairs(write(tmp_path / "p", rows))] == ["distinct", "near"]
+    (tmp_path / "p.csv").write_text("a,b,j5_full\n1,2,0.95\n1,2,0.2\n")
+    assert [p.label for p in read_pairs(tmp_path / "p.csv")] == ["near", "distinct"]
+    for wrong in ("high", "nan", 95):
+        with pytest.raises(InputError, match="`j5_full`, from 0 to 1"):
+            read_pairs(write(tmp_path / "p", [{"a": 1, "b": 2, "j5_full": wrong}]))
+
+
 def test_nothing_to_judge_is_no_score(tmp_path: Path) -> None:
     nothing = write(tmp_path / "nothing", [])
     report = evaluate(nothing, nothing, NearLimits())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from functools import partial
+from math import nan
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -203,10 +204,18 @@ def _named(path: Path, number: int, row: dict[str, Any], field: str) -> str:
 
 
 def _label(path: Path, number: int, row: dict[str, Any]) -> str:
-    label = row.get("label_full", row.get("label"))
-    if label is not None:
-        return str(label)
-    jaccard = row.get("j5_full")
-    if not isinstance(jaccard, (int, float)):
-        raise InputError(f"{path}, line {number}: a pair takes `label_full`, `label` or `j5_full`")
+    given = (row.get(name) for name in ("label_full", "label"))
+    label = next((one for one in given if not is_missing(one)), None)
+    return _label_by_jaccard(path, number, row) if label is None else str(label)
+
+
+def _label_by_jaccard(path: Path, number: int, row: dict[str, Any]) -> str:
+    try:
+        jaccard = float(row.get("j5_full"))  # type: ignore[arg-type]  # CSV has it as text
+    except (TypeError, ValueError):
+        jaccard = nan
+    if not 0 <= jaccard <= 1:
+        raise InputError(
+            f"{path}, line {number}: a pair takes `label_full`, `label` or `j5_full`, from 0 to 1"
+        )
     return "near" if jaccard >= NEAR else "distinct" if jaccard <= DISTINCT else "grey"
