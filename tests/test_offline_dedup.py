@@ -877,6 +877,14 @@ def test_files_of_other_formats_in_a_folder_are_told(
     assert f"2 files of other formats are left out, such as {folder / 'b.arc.gz'}" in told
 
 
+def test_a_file_of_html_is_refused_with_the_folder_to_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.html").write_bytes(page("a page"))
+    assert run(tmp_path / "out", tmp_path / "a.html") == WRONG_USE
+    assert f"name its folder, {tmp_path}" in capsys.readouterr().err
+
+
 def test_what_in_a_folder_is_no_file_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

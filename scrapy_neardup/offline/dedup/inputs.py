@@ -195,6 +195,8 @@ def _inputs_of(path: Path, without: Path | None) -> Iterator[Input]:
             yield Input(path, "html", name=path.name, without=without)
         return
     found = list(of_file(path)) if path.is_file() else []
+    if not found and _is_html(path):
+        raise InputError(f"{path}: HTML is read a folder at a time; name its folder, {path.parent}")
     if not found:
         raise InputError(f"{path}: not a file of a known format: {known()}")
     yield from found
