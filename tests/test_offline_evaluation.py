@@ -144,6 +144,12 @@ def test_a_label_that_says_nothing_leaves_it_to_the_next(tmp_path: Path) -> None
             read_pairs(write(tmp_path / "p", [{"a": 1, "b": 2, "j5_full": wrong}]))
 
 
+def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path: Path) -> None:
+    path = tmp_path / "pairs"
+    path.write_text('{"a": 1, "b": 2, "label": "near"}\n', "utf-8-sig")
+    assert [pair.first for pair in read_pairs(path)] == ["1"]
+
+
 def test_nothing_to_judge_is_no_score(tmp_path: Path) -> None:
     nothing = write(tmp_path / "nothing", [])
     report = evaluate(nothing, nothing, NearLimits())

@@ -45,8 +45,9 @@ def lines_of(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     try:
         with path.open("rb") as file:
             for number, line in enumerate(lines_in(file, str(path), InputLimits().record_bytes), 1):
-                if line.strip():
-                    yield number, _object(path, number, line.decode("utf-8"))
+                text = line.decode("utf-8" if number > 1 else "utf-8-sig")
+                if text.strip():
+                    yield number, _object(path, number, text)
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read: {error}") from error
 
