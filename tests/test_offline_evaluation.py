@@ -150,6 +150,29 @@ def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path: Path) -> None:
     assert [pair.first for pair in read_pairs(path)] == ["1"]
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "limit"),
+    [
+        ("--similarity", "nan", "above 0 and below 1"),
+        ("--distance", "300", "0 to 63"),
+        ("--min-words", "-3", "0 to 1000000"),
+        ("--confirm-distance", "257", "0 to 256"),
+    ],
+)
+def test_limits_that_no_crawl_would_take_are_refused(
+    files: tuple[Path, Path],
+    capsys: pytest.CaptureFixture[str],
+    option: str,
+    value: str,
+    limit: str,
+) -> None:
+    assert commands.main(["evaluate", *map(str, files), f"{option}={value}"]) == commands.WRONG_USE
+    name = option.removeprefix("--").replace("-", "_").upper()
+    said = capsys.readouterr().err.replace(",", "")
+    assert f"NEARDUP_{name}={value}" in said
+    assert limit in said
+
+
 def test_nothing_to_judge_is_no_score(tmp_path: Path) -> None:
     nothing = write(tmp_path / "nothing", [])
     report = evaluate(nothing, nothing, NearLimits())

@@ -97,8 +97,10 @@ def run(options: argparse.Namespace) -> int:
     """Read, measure, tell."""
     from scrapy_neardup.detect.near import NearLimits
     from scrapy_neardup.offline.evaluation import evaluate
+    from scrapy_neardup.settings import NearDupSettings
 
     given = {f.name: getattr(options, f.name) for f in fields(NearLimits) if f.name in options}
+    NearDupSettings(**given)  # refuses what no crawl would take
     report = evaluate(
         options.pages,
         options.pairs,
