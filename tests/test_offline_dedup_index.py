@@ -2,9 +2,11 @@
 
 import errno
 import json
+import os
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 from mock_site import prose
@@ -177,6 +179,32 @@ def test_an_index_knows_only_pages_that_are_written(
         assert main([*command, str(tmp_path / "full")]) != 0
     capsys.readouterr()
     assert counts(capsys, source, "--out", tmp_path / "out", "--index", index) == (6, 0, 0)
+
+
+@pytest.mark.usefixtures("whole_pages")
+@pytest.mark.parametrize("output", ["a full disk", "a closed pipe"])
+def test_an_index_knows_only_pages_that_standard_output_took(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], output: str
+) -> None:
+    source, index = pages(tmp_path / "p.jsonl", range(6)), tmp_path / "index"
+    command = ["dedup", str(source), "--index", str(index), "--jobs", "1", "--out", "-"]
+    with pytest.MonkeyPatch.context() as patch:
+        stream = that_takes_nothing(output)
+        patch.setattr("sys.stdout", stream)
+        main(command)
+        with suppress(OSError):
+            stream.close()
+    assert [*index.glob("*/_SUCCESS")] == []
+    assert counts(capsys, source, "--out", tmp_path / "out", "--index", index) == (6, 0, 0)
+
+
+def that_takes_nothing(name: str) -> TextIO:
+    """A stream that fails when it is flushed."""
+    if name == "a full disk":
+        return open("/dev/full", "w")
+    theirs, ours = os.pipe()
+    os.close(theirs)
+    return os.fdopen(ours, "w")
 
 
 def test_a_run_that_was_stopped_is_no_reference(

@@ -27,7 +27,7 @@ from scrapy_neardup.offline.file_systems import place
 if TYPE_CHECKING:
     from scrapy_neardup.offline.dedup.inputs import Input
     from scrapy_neardup.offline.dedup.job import DedupJob
-    from scrapy_neardup.offline.dedup.run import Watcher
+    from scrapy_neardup.offline.dedup.run import Taker, Watcher
 
 PIPE = Path("-")
 BOM = b"\xef\xbb\xbf"
@@ -143,10 +143,8 @@ def run(options: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="neardup-") as folder:
         out = Path(folder) / "out"
         job = job_of(options, out)
-        kind = kind_of_all(job.inputs)
-        summary = deduplicated(job, options.report)
-        kept = (path for path in (out / "kept").rglob("*") if path.is_file())
-        write_joined(sorted(kept, key=lambda path: path.name), kind == "jsonl")
+        is_lines = kind_of_all(job.inputs) == "jsonl"
+        summary = deduplicated(job, options.report, lambda kept: write_joined(kept, is_lines))
         tell_damage(out)
     complain(line_of(summary))
     return 0
@@ -165,8 +163,9 @@ def kind_of_all(inputs: list[Input]) -> str:
     )
 
 
-def write_joined(paths: list[Path], is_lines: bool) -> None:
-    """Write files to standard output, one behind the other."""
+def write_joined(folder: Path, is_lines: bool) -> None:
+    """Write a folder's files to standard output, one behind the other. Raises OSError."""
+    paths = sorted((p for p in folder.rglob("*") if p.is_file()), key=lambda path: path.name)
     is_behind_line = False  # one that does not end, as the last of a file may
     for number, path in enumerate(path for path in paths if path.stat().st_size):
         with path.open("rb") as file:
@@ -177,6 +176,7 @@ def write_joined(paths: list[Path], is_lines: bool) -> None:
             shutil.copyfileobj(file, sys.stdout.buffer)
             file.seek(-1, os.SEEK_END)
             is_behind_line = is_lines and file.read() != b"\n"
+    sys.stdout.buffer.flush()  # an index that is told next must not know what nobody got
 
 
 def tell_damage(out: Path) -> None:
@@ -196,13 +196,15 @@ def start_fork_server() -> None:
         forkserver.ensure_running()
 
 
-def deduplicated(job: DedupJob, report: Path | None) -> dict[str, Any]:
+def deduplicated(
+    job: DedupJob, report: Path | None, take: Taker = lambda kept: None
+) -> dict[str, Any]:
     """The summary of a run, with its report if a file for it is named."""
     from scrapy_neardup.offline.dedup.run import dedup
     from scrapy_neardup.report.page import write_report
 
     with progress_bar(job) as watch:
-        summary = dedup(job, watch)
+        summary = dedup(job, watch, take)
     if report is not None:
         write_report(job.out, report)
     return summary

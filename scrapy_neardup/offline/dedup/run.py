@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from itertools import accumulate, zip_longest
+from pathlib import Path
 from typing import Any
 
 from scrapy_neardup.detect.detector import Detector
@@ -57,14 +58,21 @@ JOURNAL, SUMMARY = "decisions.journal", "summary.json"
 
 # Called during a run with the bytes of the inputs read so far and the counts so far.
 Watcher = Callable[[int, "dict[str, int]"], None]
+# Called with the folder of what is kept, to take it elsewhere.
+Taker = Callable[[Path], None]
 
 
-def dedup(job: DedupJob, watch: Watcher = lambda n_bytes, counts: None) -> dict[str, Any]:
+def dedup(
+    job: DedupJob,
+    watch: Watcher = lambda n_bytes, counts: None,
+    take: Taker = lambda kept: None,
+) -> dict[str, Any]:
     """Deduplicate and return the summary; resumes where a run over the same files stopped.
 
     Writes `kept/` (records in their own formats), `duplicates.jsonl` (each with its original
     and the distances), `damaged.jsonl`, `detector.snapshot` (what is remembered of the pages),
-    `summary.json`, and what the job asks for besides. Raises InputError, StateLocked, StateError,
+    `summary.json`, and what the job asks for besides. take: is called before an index is told what
+    is kept, which it is not if that raises. Raises InputError, StateLocked, StateError,
     OSError.
     """
     # A record is all that there is of its page, as of a crawl whose items are pages.
@@ -90,7 +98,7 @@ def dedup(job: DedupJob, watch: Watcher = lambda n_bytes, counts: None) -> dict[
         progress = begun(job.out, named, job.options)
         if progress.stage != "done":
             progress.save(job.out)  # before anything else, so that a kill leaves a run to resume
-            DedupRun(job, columns, passages, progress, watch).go()
+            DedupRun(job, columns, passages, progress, watch, take).go()
     summary: dict[str, Any] = json.loads((job.out / SUMMARY).read_text("utf-8"))
     return summary
 
@@ -105,8 +113,9 @@ class DedupRun:
         passages: Passages | None,
         progress: Progress,
         watch: Watcher,
+        take: Taker,
     ) -> None:
-        self.passages = passages
+        self.passages, self.take = passages, take
         self.job, self.columns, self.progress, self.watch = job, columns, progress, watch
         self.began_at = time.monotonic() - progress.seconds
         self.version = f"run-{progress.token}"  # of an index
@@ -152,6 +161,7 @@ class DedupRun:
             detector = self._read(workers, cuts)
             self._write(workers, cuts)
         self._require_unchanged()
+        self.take(job.out / "kept")
         if job.adds_to is not None:  # last: later runs drop what an index says is kept
             write_version(job.adds_to, self.version, self._as_decided(), detector, token)
         self._summarize()
