@@ -296,6 +296,21 @@ def test_the_command_reads_files_counts_damage_and_writes_parquet(
     assert {path.name for path in out.iterdir()} == {"decisions", "clusters"}
 
 
+def test_the_command_leaves_alone_what_is_in_its_output_folder(
+    spark: SparkSession, crawled: Path, tmp_path: Path
+) -> None:
+    own = tmp_path / "out" / "checkpoints" / "model.bin"
+    own.parent.mkdir(parents=True)
+    own.write_bytes(b"mine")
+    assert main(["spark-dedup", str(crawled), str(tmp_path / "out")]) == 0
+    assert own.read_bytes() == b"mine"
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "checkpoints",
+        "decisions",
+        "clusters",
+    }
+
+
 def test_decisions_name_the_record_of_each_row(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,6 +14,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from scrapy_neardup.commands.columns import add_columns
@@ -105,7 +106,7 @@ def checkpoints(spark: SparkSession, out: Path | str) -> Iterator[None]:
     if not isinstance(out, Path):
         yield
         return
-    folder = out / "checkpoints"
+    folder = out / f"checkpoints-{token_hex(4)}"  # is removed, so it must not be the user's
     spark.sparkContext.setCheckpointDir(str(folder))
     try:
         yield
