@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from scrapy_neardup.errors import InputError
 from scrapy_neardup.own_files import sync_new_files
@@ -15,6 +16,10 @@ from scrapy_neardup.own_files import sync_new_files
 HDFS = "hdfs://"
 S3 = {"s3a": "s3", "s3n": "s3"}  # Hadoop's names
 MAX_TOLD = 300  # characters: some libraries tell all that they tried
+# Up to the last @, because a password may have / or ? as they are. Of a port and a path with @ too
+# little is shown then, rather than a secret.
+USER = re.compile(r"[^/?:]*:[^?]*@|[^/?:@]*:[^/?@]*\?.*@|[^/?]*@", re.DOTALL)
+LEAST_SECRET = 3  # characters: shorter ones stand in any word
 NEXT_LINE = re.compile(r"\n|\\n")  # a server's traceback in Java begins there
 
 
@@ -27,9 +32,16 @@ def shown(place: Path | str) -> str:
     """A path, or a URL without its options, user and password."""
     if isinstance(place, Path):
         return str(place)
-    scheme, _, rest = place.partition("?")[0].partition("://")
-    host, slash, path = rest.partition("/")
-    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
+    return f"{place.partition('://')[0]}://{parts_of(place)[1]}"
+
+
+def parts_of(url: str) -> tuple[str, str, str]:
+    """User and password of a URL up to their @, host and path, and options; empty if not there."""
+    rest = url.partition("://")[2]
+    found = USER.match(rest)
+    user = found[0] if found else ""
+    place, _, options = rest.removeprefix(user).partition("?")
+    return user, place, options
 
 
 def file_system(url: str) -> tuple[Any, str]:
@@ -44,7 +56,7 @@ def file_system(url: str) -> tuple[Any, str]:
             f"{shown(url)}: pip install 'scrapy-neardup[{extra}]' ({error})"
         ) from error
     except (pa.ArrowException, OSError, RuntimeError, ValueError) as error:
-        raise InputError(f"{shown(url)}: {brief(error)}") from error
+        raise InputError(f"{shown(url)}: {brief(error, url)}") from error
 
 
 def _opened(url: str) -> tuple[Any, str]:
@@ -70,7 +82,7 @@ def naming(place: Path | str) -> Iterator[None]:
         if isinstance(error, OSError) and error.filename:
             raise
         number = error.errno if isinstance(error, OSError) else None
-        raise OSError(number or errno.EIO, brief(error), shown(place)) from error
+        raise OSError(number or errno.EIO, brief(error, place), shown(place)) from error
 
 
 def sync(files: Any, path: str) -> None:
@@ -84,7 +96,19 @@ def sync(files: Any, path: str) -> None:
         sync_new_files([Path(path)], Path(path).parent)
 
 
-def brief(error: Exception) -> str:
-    """The beginning of what an error says."""
+def brief(error: Exception, place: Path | str) -> str:
+    """The beginning of what an error says of a place, without the secrets of its URL."""
     text = NEXT_LINE.split(str(error), maxsplit=1)[0]
+    if isinstance(place, str):
+        text = without_secrets(text, place)
     return text if len(text) <= MAX_TOLD else f"{text[:MAX_TOLD]} …"
+
+
+def without_secrets(text: str, url: str) -> str:
+    """A text with … in place of a URL's options, user and password, as libraries repeat them."""
+    user, _, options = parts_of(url)
+    password = user.removesuffix("@").partition(":")[2]
+    for secret in (options, user, password, unquote(password)):
+        if len(secret) >= LEAST_SECRET:
+            text = text.replace(secret, "…")
+    return text
