@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from scrapy_neardup.offline.dedup.formats.csv_rows import CsvRows, cells_of
 from scrapy_neardup.offline.dedup.formats.jsonl import without_lines
 from scrapy_neardup.offline.dedup.inputs import Input
 from scrapy_neardup.offline.dedup.lines import with_ends, without
+from scrapy_neardup.offline.dedup.progress import Progress
 from scrapy_neardup.offline.dedup.record import Chunk, Frame, InputLimits
 
 warcio = pytest.importorskip("warcio", reason="the extra [dedup] is not installed")
@@ -43,6 +45,30 @@ LEFT = [
     TEXTS[4],
     TEXTS[5],
 ]
+
+
+def test_paragraphs_are_on_the_disk_before_what_is_kept_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced, sync, save = set[int](), os.fsync, Progress.save
+
+    def noted_sync(file: int) -> None:
+        synced.add(os.fstat(file).st_ino)
+        sync(file)
+
+    def checked_save(progress: Progress, out: Path) -> None:
+        if progress.stage == "writing":
+            stages.append((out / "paragraphs.sqlite").stat().st_ino in synced)
+        save(progress, out)
+
+    stages: list[bool] = []
+    monkeypatch.setattr(os, "fsync", noted_sync)
+    monkeypatch.setattr(Progress, "save", checked_save)
+    pages = tmp_path / "pages.jsonl"
+    pages.write_text("".join(json.dumps(row) + "\n" for row in rows()))
+    run(pages, "remove")
+    assert stages
+    assert all(stages)
 
 
 def url(number: int) -> str:

@@ -48,7 +48,7 @@ from scrapy_neardup.offline.dedup.tables import (
 from scrapy_neardup.offline.dedup.texts import ClusterTexts, cluster_texts, members
 from scrapy_neardup.offline.dedup.workers import Worker, WorkerEnded, Workers
 from scrapy_neardup.offline.dedup.writing import CHECKPOINT_S, Writer, Written, changed
-from scrapy_neardup.own_files import refuse_links_below, require_own
+from scrapy_neardup.own_files import refuse_links_below, require_own, sync_new_files
 from scrapy_neardup.state.files import make_folder, write_atomically
 from scrapy_neardup.state.lock import FolderLock
 from scrapy_neardup.state.secret import keep_key, kept_key
@@ -270,6 +270,7 @@ class DedupRun:
                 ((*group.place, found) for (_, group), found in read), self.job.settings.scope
             )
             write_paragraphs(self.job.out, table, mode, self.records)
+        sync_new_files([path], self.job.out)  # what is written next goes by it
 
     def _chunks_decided(self, cuts: Cuts) -> Iterator[tuple[tuple[int, Chunk], DecidedChunk]]:
         """Every chunk with what was decided of it. Raises InputError where there are others now."""
