@@ -33,7 +33,16 @@ RANKS = (
     {"detect", "urls", "learn", "ledger", "settings"},
     {"engines", "index"},
     {"kernels"},
-    {"errors", "named_classes", "own_files", "stats", "signals", "sqlite_files", "stored_arrays"},
+    {
+        "errors",
+        "harmless",
+        "named_classes",
+        "own_files",
+        "stats",
+        "signals",
+        "sqlite_files",
+        "stored_arrays",
+    },
 )
 RANK = {room: rank for rank, rooms in enumerate(RANKS) for room in rooms}
 # The front of the package, the crawl and what reads a request; the rest runs without Scrapy.

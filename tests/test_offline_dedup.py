@@ -24,6 +24,7 @@ from typing import Any
 
 import pytest
 from mock_site import page, prose
+from scrapy.settings import Settings
 
 from scrapy_neardup.commands import INTERRUPTED, WRONG_USE, main
 from scrapy_neardup.errors import InputError
@@ -386,6 +387,22 @@ def test_clusters_that_are_asked_for_too_late_are_refused(
     clusters.unlink()
     assert main(told_of) == WRONG_USE
     assert "has ended, and its" in capsys.readouterr().err
+
+
+def test_clusters_in_csv_have_no_cell_that_a_spreadsheet_computes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings({"NEARDUP_SCOPE": "all"})
+    monkeypatch.setattr("scrapy.utils.project.get_project_settings", lambda: settings)
+    path, clusters = tmp_path / "a.jsonl", tmp_path / "clusters.csv"
+    urls = ["=HYPERLINK(1)", "http://a.example/\x1b[2J"]
+    rows = [{"url": url, "text": prose(0)} for url in urls]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    command = ["dedup", str(path), "--jobs", "1", "--out", str(tmp_path / "out")]
+    assert main([*command, "--clusters", str(clusters)]) == 0
+    with clusters.open(newline="") as file:
+        told = [row["url"] for row in csv.DictReader(file)]
+    assert told == ["'=HYPERLINK(1)", "http://a.example/\ufffd[2J"]
 
 
 def test_files_of_json_lines_are_joined_on_standard_output_line_by_line(

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy_neardup.commands import NOTHING_FOUND
-from scrapy_neardup.commands.export import harmless
 from scrapy_neardup.commands.state_folder import add_state, state_folder
 from scrapy_neardup.commands.terminal import Output, clean, complain, say
 from scrapy_neardup.errors import NearDupError
+from scrapy_neardup.harmless import harmless_cell
 from scrapy_neardup.sqlite_files import connect_to_read, unread_log
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def _tell(
         writer = csv.writer(Output(), lineterminator="\n")
         writer.writerow(COLUMNS)
         for row in rows:
-            writer.writerow([harmless(_cell(row[name])) for name in COLUMNS])
+            writer.writerow([harmless_cell(_cell(row[name])) for name in COLUMNS])
     else:
         names = {one.id: one for one in known}
         last = None
@@ -183,7 +183,7 @@ def _tell_due(found: Iterator[Due], options: argparse.Namespace) -> None:
         if options.json:
             say(json.dumps(row))
         elif options.csv:
-            writer.writerow([harmless(_cell(value)) for value in row.values()])
+            writer.writerow([harmless_cell(_cell(value)) for value in row.values()])
         else:
             say(clean(f"  {row['due'] or 'at the next crawl':<25} {one.url}"))
 

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy_neardup.commands.state_folder import add_state, state_folder
-from scrapy_neardup.commands.terminal import Output, ProgressLine, clean, say, say_json
+from scrapy_neardup.commands.terminal import Output, ProgressLine, say, say_json
 from scrapy_neardup.errors import NearDupError
+from scrapy_neardup.harmless import harmless_cell
 from scrapy_neardup.ledger.reader import LedgerReader
 from scrapy_neardup.own_files import replacing
 
@@ -34,8 +35,6 @@ EXAMPLES = """\
 Row = dict[str, object]
 FORMATS = ("jsonl", "csv", "parquet")
 PARQUET_BATCH = 10_000
-# A spreadsheet takes a cell that begins so for a formula, or runs it as a command.
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%")
 COLUMNS = {
     "time": "string",
     "run": "int32",
@@ -131,15 +130,8 @@ def write_csv(rows: Iterator[Row], file: SupportsWrite[str]) -> int:
     writer.writerow(COLUMNS)
     written = 0
     for written, row in enumerate(rows, 1):  # noqa: B007 - the count is the answer
-        writer.writerow([harmless(cell) for cell in row.values()])
+        writer.writerow([harmless_cell(cell) for cell in row.values()])
     return written
-
-
-def harmless(cell: object) -> object:
-    """A cell without control characters that no spreadsheet takes for a formula."""
-    if not isinstance(cell, str):
-        return cell
-    return f"'{clean(cell)}" if cell.startswith(FORMULA_STARTS) else clean(cell)
 
 
 def write_parquet(rows: Iterator[Row], path: Path | None) -> int:

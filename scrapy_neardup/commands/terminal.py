@@ -6,22 +6,13 @@ import json
 import os
 import sys
 import time
-import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
+from scrapy_neardup.harmless import clean as clean
+
 SHOWN_AFTER_S, SHOWN_EVERY_S = 2.0, 0.25
 COLOURS = {"red": 31, "green": 32, "yellow": 33, "bold": 1, "dim": 2}
-
-
-def clean(text: str) -> str:
-    """Crawled text, safe to show on a terminal: control and format characters become U+FFFD.
-
-    Otherwise a page's URL could move the cursor, recolour the screen or reverse the reading
-    direction. Spaces of any kind become one space, and lone surrogates U+FFFD too.
-    """
-    spaced = (" " if char.isspace() else char for char in text)
-    return "".join("\ufffd" if unicodedata.category(c)[0] == "C" else c for c in spaced)
 
 
 class Output:

@@ -10,6 +10,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+from scrapy_neardup.harmless import harmless_cell
 from scrapy_neardup.offline.dedup.deciding import RecordPlace, place_of
 from scrapy_neardup.offline.dedup.inputs import Input
 from scrapy_neardup.offline.dedup.journal import DecidedChunk
@@ -156,9 +157,9 @@ def write_csv(path: Path, rows: Iterable[dict[str, Any]]) -> None:
 
 
 def as_csv(row: dict[str, Any]) -> bytes:
-    """A line of CSV."""
+    """A line of CSV that does nothing in a spreadsheet or on a terminal."""
     text = io.StringIO(newline="")
-    csv.DictWriter(text, CLUSTER_COLUMNS).writerow(row)
+    csv.writer(text).writerow([harmless_cell(row[name]) for name in CLUSTER_COLUMNS])
     return text.getvalue().encode("utf-8", "replace")
 
 
