@@ -9,7 +9,8 @@ import subprocess
 import sys
 import tracemalloc
 import zipfile
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,10 +20,12 @@ from scrapy_neardup.errors import InputError, StateError
 from scrapy_neardup.offline.dedup import packing
 from scrapy_neardup.offline.dedup.columns import Fields
 from scrapy_neardup.offline.dedup.formats import records, warc
-from scrapy_neardup.offline.dedup.inputs import find_inputs
+from scrapy_neardup.offline.dedup.inputs import Input, find_inputs
 from scrapy_neardup.offline.dedup.job import DedupJob
+from scrapy_neardup.offline.dedup.journal import DecidedChunk
 from scrapy_neardup.offline.dedup.record import DamagedRecord, InputLimits, Page
 from scrapy_neardup.offline.dedup.run import dedup
+from scrapy_neardup.offline.dedup.tables import Records, write_damaged
 from scrapy_neardup.settings import NearDupSettings
 
 zstandard = pytest.importorskip("zstandard")
@@ -156,6 +159,24 @@ def test_any_line_is_a_record_or_damage(tmp_path: Path, what: str) -> None:
     assert (LINES[what] in kept) == (not n_damaged)
 
 
+def test_what_is_said_of_damaged_records_is_not_kept_in_memory(tmp_path: Path) -> None:
+    source = Input(Path("a.jsonl"), "jsonl")
+    n_records, n_groups = 1_000, 50
+
+    def groups() -> Iterator[DecidedChunk]:
+        for number in range(n_groups):
+            entries = [{"index": n, "url": None, "error": "x" * 100} for n in range(n_records)]
+            yield DecidedChunk((0, number), bytes(n_records), Counter(), damaged=entries)
+
+    places = Records([source], "token")
+    for _ in range(n_groups):
+        places.add(0, n_records)
+    peak = peak_of(lambda: write_damaged(tmp_path, groups(), places))
+    path = tmp_path / "damaged.jsonl"
+    assert len(path.read_bytes().splitlines()) == n_records * n_groups
+    assert peak < path.stat().st_size / 5
+
+
 def response(url: str, body: bytes) -> bytes:
     """A WARC record of a page."""
     block = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n" + body
@@ -249,7 +270,8 @@ from pathlib import Path
 import pyarrow as pa, pyarrow.parquet as pq
 from scrapy_neardup.offline.dedup.columns import Fields
 from scrapy_neardup.offline.dedup.formats import records
-from scrapy_neardup.offline.dedup.inputs import find_inputs
+from scrapy_neardup.offline.dedup.inputs import Input, find_inputs
+from scrapy_neardup.offline.dedup.journal import DecidedChunk
 from scrapy_neardup.offline.dedup.record import DamagedRecord
 path = Path(sys.argv[1])
 value = pa.DictionaryArray.from_arrays(pa.array([0] * 600, pa.int32()), pa.array(["a" * 2**22]))
@@ -284,7 +306,7 @@ import sys, random
 from pathlib import Path
 from scrapy_neardup.offline.dedup.columns import Fields
 from scrapy_neardup.offline.dedup.formats import records
-from scrapy_neardup.offline.dedup.inputs import find_inputs
+from scrapy_neardup.offline.dedup.inputs import Input, find_inputs
 path, seeds = Path(sys.argv[1]), int(sys.argv[2])
 sound = path.read_bytes()
 for seed in range(seeds):

@@ -43,7 +43,8 @@ from scrapy_neardup.offline.dedup.tables import (
     Records,
     write_clusters,
     write_contained,
-    write_tables,
+    write_damaged,
+    write_duplicates,
 )
 from scrapy_neardup.offline.dedup.texts import ClusterTexts, cluster_texts, members
 from scrapy_neardup.offline.dedup.workers import Worker, WorkerEnded, Workers
@@ -194,7 +195,8 @@ class DedupRun:
         path = self.job.out / SNAPSHOT
         write_snapshot(path, self.identity, detector.arrays(), key=self.key)
         self.swapped = self._swapped()
-        write_tables(self.job.out, self._groups(), self.records)
+        write_duplicates(self.job.out, self._groups(), self.records)
+        write_damaged(self.job.out, self._as_decided(), self.records)
         if self.passages is not None:
             write_contained(self.job.out, self._groups(), self.records)
         if self.job.paragraphs is not None:

@@ -49,17 +49,22 @@ class Records:
         }
 
 
-def write_tables(out: Path, groups: Iterable[DecidedChunk], records: Records) -> None:
-    """Write duplicates.jsonl and damaged.jsonl, each whole or not at all."""
-    damaged: list[bytes] = []
+def write_duplicates(out: Path, groups: Iterable[DecidedChunk], records: Records) -> None:
+    """Write duplicates.jsonl."""
+    write_atomically(
+        out / "duplicates.jsonl",
+        (as_line(duplicate_of(e, records)) for group in groups for e in group.duplicates),
+        mode=0o644,
+    )
 
-    def duplicates() -> Iterator[bytes]:
-        for group in groups:
-            damaged.extend(as_line(damage_of(group, e, records)) for e in group.damaged)
-            yield from (as_line(duplicate_of(e, records)) for e in group.duplicates)
 
-    write_atomically(out / "duplicates.jsonl", duplicates(), mode=0o644)
-    write_atomically(out / "damaged.jsonl", damaged, mode=0o644)
+def write_damaged(out: Path, groups: Iterable[DecidedChunk], records: Records) -> None:
+    """Write damaged.jsonl. In constant memory: all records of an input may be damaged."""
+    write_atomically(
+        out / "damaged.jsonl",
+        (as_line(damage_of(group, e, records)) for group in groups for e in group.damaged),
+        mode=0o644,
+    )
 
 
 def write_contained(out: Path, groups: Iterable[DecidedChunk], records: Records) -> None:
