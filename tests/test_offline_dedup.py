@@ -425,6 +425,19 @@ def test_files_of_json_lines_are_joined_on_standard_output_line_by_line(
     assert b"d.jsonl: record 1 is damaged: " in err
 
 
+@pytest.mark.parametrize(("n_damaged", "n_more"), [(10, None), (12, 2)])
+def test_standard_output_says_how_many_damaged_records_it_does_not_name(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], n_damaged: int, n_more: int | None
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"{\n" * n_damaged + jsonl())
+    assert main(["dedup", str(path), "--out", "-", "--jobs", "1"]) == 0
+    said = capfd.readouterr().err
+    assert said.count("is damaged: ") == 10
+    assert ("more; name a folder" in said) == bool(n_more)
+    assert f"and {n_more} more" in said or not n_more
+
+
 @pytest.mark.parametrize(
     "names",
     [

@@ -185,6 +185,8 @@ def tell_damage(out: Path) -> None:
         for line in islice(lines, MAX_TOLD):
             entry = json.loads(line)
             complain(f"{entry['file']}: record {entry['record']} is damaged: {entry['error']}")
+        if n_more := sum(1 for _ in lines):
+            complain(f"and {n_more:,} more; name a folder with --out to have all in a file")
 
 
 def start_fork_server() -> None:
