@@ -38,6 +38,12 @@ SAME_IN_A_FLEET = (
     "url_error_rate",
     "ttl",
 )
+# Those by which files of pages are deduplicated.
+DECIDE_OF_FILES = (
+    *("compare", "scope", "distance", "confirm_distance", "similarity", "min_words"),
+    *("boilerplate", "template_mb", "facts", "contained", "index", "index_admit", "scan_limit"),
+    *("blocks", "shingle", "mix", "weighting", "tie", "max_page_bytes"),
+)
 
 
 def make_state_factory(settings: NearDupSettings) -> StateFactory:
@@ -232,6 +238,11 @@ def _described(value: Any) -> str | int | float | bool:
     if callable(value):
         return f"{value.__module__}.{getattr(value, '__qualname__', type(value).__qualname__)}"
     return value if isinstance(value, (str, int, float)) else str(value)
+
+
+def deciding_settings(settings: NearDupSettings) -> dict[str, str | int | float | bool]:
+    """What decides of files of pages, by the names of the settings, but the secret key."""
+    return {PREFIX + name.upper(): _described(getattr(settings, name)) for name in DECIDE_OF_FILES}
 
 
 def rules_on_record(settings: NearDupSettings, detector: Detector) -> dict[str, object]:

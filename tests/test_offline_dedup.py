@@ -15,7 +15,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import datetime
 from multiprocessing import Pipe
 from multiprocessing.sharedctypes import RawValue
@@ -883,12 +883,60 @@ def test_a_worker_ends_in_silence_when_the_main_process_is_killed(
         signal.signal(signal.SIGINT, before)
 
 
-def test_a_run_that_is_done_is_not_done_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stage", ["reading", "done"])
+def test_a_run_does_not_go_on_under_other_settings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], stage: str
+) -> None:
+    (tmp_path / "a.jsonl").write_bytes(jsonl())
+    with pytest.MonkeyPatch.context() as patch:
+        if stage == "reading":
+            patch.setattr(DedupRun, "_write", lambda *_: 1 / 0)
+        with suppress(ZeroDivisionError):
+            run(tmp_path / "out", tmp_path / "a.jsonl")
+    other = Settings({"NEARDUP_SIMILARITY": 0.999})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("scrapy.utils.project.get_project_settings", lambda: other)
+        assert run(tmp_path / "out", tmp_path / "a.jsonl") == WRONG_USE
+    said = capsys.readouterr().err
+    assert "a run with NEARDUP_SIMILARITY=0.88, not 0.999; go on" in said
+    assert run(tmp_path / "out", tmp_path / "a.jsonl") == 0
+
+
+def test_a_run_of_a_release_that_noted_no_settings_goes_on(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(jsonl())
     assert run(tmp_path / "out", tmp_path / "a.jsonl") == 0
+    progress = tmp_path / "out" / "progress.json"
+    told = json.loads(progress.read_text())
+    told["options"] = {k: v for k, v in told["options"].items() if not k.startswith("NEARDUP_")}
+    progress.write_text(json.dumps(told))
+    assert run(tmp_path / "out", tmp_path / "a.jsonl") == 0
+
+
+@pytest.mark.parametrize("content", [None, "{torn"])
+def test_a_run_whose_summary_is_lost_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str | None
+) -> None:
+    (tmp_path / "a.jsonl").write_bytes(jsonl())
+    assert run(tmp_path / "out", tmp_path / "a.jsonl") == 0
+    summary = tmp_path / "out" / "summary.json"
+    summary.unlink() if content is None else summary.write_text(content)
+    assert run(tmp_path / "out", tmp_path / "a.jsonl") == WRONG_USE
+    said = capsys.readouterr().err
+    assert f"{summary}: cannot be read" in said
+    assert "name a new folder with --out" in said
+    assert "run the same command" not in said
+
+
+def test_a_run_that_is_done_is_not_done_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.jsonl").write_bytes(jsonl())
+    assert run(tmp_path / "out", tmp_path / "a.jsonl") == 0
+    assert "already done" not in capsys.readouterr().err
     before = {p: p.stat().st_mtime_ns for p in (tmp_path / "out" / "kept").iterdir()}
     assert run(tmp_path / "out", tmp_path / "a.jsonl") == 0
     assert {p: p.stat().st_mtime_ns for p in (tmp_path / "out" / "kept").iterdir()} == before
+    assert "already done" in capsys.readouterr().err
 
 
 def test_files_of_other_formats_in_a_folder_are_told(

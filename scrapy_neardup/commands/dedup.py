@@ -130,14 +130,19 @@ def table(name: str) -> Path:
 
 def run(options: argparse.Namespace) -> int:
     """Deduplicate and print the summary."""
+    from scrapy_neardup.offline.dedup.progress import was_done
+
     start_fork_server()
     if options.out != PIPE:
         job = job_of(options, options.out)
+        is_over = was_done(options.out)
         try:
             summary = deduplicated(job, options.report)
         except (KeyboardInterrupt, OSError):
             complain("stopped; run the same command to resume")
             raise
+        if is_over:
+            complain(f"{options.out}: this run was already done, and nothing is done again")
         tell(summary, options.json)
         return 0
     with tempfile.TemporaryDirectory(prefix="neardup-") as folder:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from scrapy_neardup.errors import InputError
+from scrapy_neardup.factory import deciding_settings
 from scrapy_neardup.offline.dedup.columns import Fields
 from scrapy_neardup.offline.dedup.copies import Keep
 from scrapy_neardup.offline.dedup.inputs import Input
@@ -36,7 +37,7 @@ class DedupJob(NamedTuple):
 
     @property
     def options(self) -> dict[str, Any]:
-        """What decides about the result, besides inputs and settings."""
+        """What decides about the result, besides inputs, by names of options and settings."""
         against, index = (
             p if p is None else shown(p.resolve() if isinstance(p, Path) else p)
             for p in (self.against, self.adds_to)
@@ -52,6 +53,7 @@ class DedupJob(NamedTuple):
             "--ngram": self.ngram,
             "--paragraphs": self.paragraphs,
             "--report": self.with_ledger,
+            **deciding_settings(self.settings),
         }
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from scrapy_neardup.errors import InputError
+from scrapy_neardup.settings import PREFIX
 from scrapy_neardup.state.files import write_atomically
 
 FILE = "progress.json"
@@ -66,12 +67,35 @@ def begun(out: Path, inputs: list[list[Any]], options: dict[str, Any]) -> Progre
             f"{out}: holds a run over other files, or over these before one of them was changed; "
             f"name a new folder with --out"
         )
-    changed = [name for name in options if progress.options.get(name) != options[name]]
+    require_same_options(progress.options, options, out)
+    return progress
+
+
+def require_same_options(there: dict[str, Any], here: dict[str, Any], out: Path) -> None:
+    """Raise InputError where a run began with other options or settings.
+
+    Earlier releases noted no settings; of those nothing is asked.
+    """
+    changed = [
+        f"another {name}"
+        for name in here
+        if not name.startswith(PREFIX) and there.get(name) != here[name]
+    ]
+    changed += [
+        f"{name}={there[name]!r}, not {value!r},"
+        for name, value in here.items()
+        if name.startswith(PREFIX) and there.get(name, value) != value
+    ]
     if changed:
         raise InputError(
-            f"{out}: holds a run with another {' and '.join(changed)}; name a new folder with --out"
+            f"{out}: holds a run with {' and '.join(changed).rstrip(',')}; go on with what it "
+            f"began with, or name a new folder with --out"
         )
-    return progress
+
+
+def was_done(folder: Path) -> bool:
+    """Whether a folder holds a run that has ended."""
+    return (folder / FILE).exists() and is_done(folder)
 
 
 def is_done(folder: Path) -> bool:

@@ -100,7 +100,19 @@ def dedup(
         if progress.stage != "done":
             progress.save(job.out)  # before anything else, so that a kill leaves a run to resume
             DedupRun(job, columns, passages, progress, watch, take).go()
-    summary: dict[str, Any] = json.loads((job.out / SUMMARY).read_text("utf-8"))
+    return summary_in(job.out)
+
+
+def summary_in(out: Path) -> dict[str, Any]:
+    """What a run that has ended says of itself. Raises InputError."""
+    path = out / SUMMARY
+    try:
+        summary: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{path}: cannot be read ({error}), though the run has ended and what it kept is "
+            f"beside it; name a new folder with --out to run it again"
+        ) from error
     return summary
 
 
