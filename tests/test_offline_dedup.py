@@ -893,13 +893,35 @@ def test_a_run_does_not_go_on_under_other_settings(
             patch.setattr(DedupRun, "_write", lambda *_: 1 / 0)
         with suppress(ZeroDivisionError):
             run(tmp_path / "out", tmp_path / "a.jsonl")
-    other = Settings({"NEARDUP_SIMILARITY": 0.999})
+    other = Settings({"NEARDUP_KEY": 5, "NEARDUP_SIMILARITY": 0.999})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("scrapy.utils.project.get_project_settings", lambda: other)
         assert run(tmp_path / "out", tmp_path / "a.jsonl") == WRONG_USE
     said = capsys.readouterr().err
     assert "a run with NEARDUP_SIMILARITY=0.88, not 0.999; go on" in said
     assert run(tmp_path / "out", tmp_path / "a.jsonl") == 0
+
+
+@pytest.mark.parametrize("option", ["--against", "--out"])
+def test_other_settings_than_a_folder_s_are_told_with_the_option_that_names_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    (tmp_path / "a.jsonl").write_bytes(jsonl())
+    command = ["dedup", str(tmp_path / "a.jsonl"), "--jobs", "1", "--out"]
+    with pytest.MonkeyPatch.context() as patch, suppress(ZeroDivisionError):
+        if option == "--out":
+            patch.setattr(DedupRun, "_write", lambda *_: 1 / 0)
+        assert main([*command, str(tmp_path / "first")]) == 0
+    other = Settings({"NEARDUP_KEY": 5, "NEARDUP_URL_FOLD_CASE": True})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("scrapy.utils.project.get_project_settings", lambda: other)
+        folder = "first" if option == "--out" else "second"
+        against = ["--against", str(tmp_path / "first")] if option == "--against" else []
+        assert main([*command, str(tmp_path / folder), *against]) == WRONG_USE
+    said = capsys.readouterr().err
+    assert "url.fold_case is 'False' there and 'True' here. Restore the settings" in said
+    assert f"folder with {option}\n" in said
+    assert "NEARDUP_STATE_DIR" not in said
 
 
 def test_a_run_of_a_release_that_noted_no_settings_goes_on(tmp_path: Path) -> None:

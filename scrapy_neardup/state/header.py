@@ -24,6 +24,7 @@ Identity = Mapping[str, "int | float | str | bool"]
 VERSION = 7
 NO_LONGER = frozenset({"blocks"})  # in identities of earlier releases; states may differ in it
 ALIGNMENT = 64
+RESTORE = "Restore the settings it was made with"
 MAX_FIELDS_BYTES = 1 << 24
 _FIXED = struct.Struct("<8sII")  # magic, version, bytes of JSON
 _CRC = struct.Struct("<I")  # of all else
@@ -123,7 +124,7 @@ def _require_same_identity(
     ]
     if differences:
         raise error(
-            f"{path} was made under another specification: {', '.join(differences)}. Restore "
-            f"the settings it was made with, set another NEARDUP_STATE_DIR or JOBDIR, or delete "
+            f"{path} was made under another specification: {', '.join(differences)}. {RESTORE}, "
+            f"set another NEARDUP_STATE_DIR or JOBDIR, or delete "
             f"the folder {path.parent} to start afresh"
         )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from scrapy_neardup.detect.detector import Detector
-from scrapy_neardup.errors import DamagedFile, InputError
+from scrapy_neardup.errors import DamagedFile, InputError, StateError
 from scrapy_neardup.factory import make_detector, make_identity, restored_detector
 from scrapy_neardup.offline.dedup.index_folder import ABOUT, IndexFolder
 from scrapy_neardup.offline.dedup.progress import is_done
@@ -13,6 +15,7 @@ from scrapy_neardup.offline.dedup.signature_index import KEY, indexed_detector
 from scrapy_neardup.offline.file_systems import shown
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import records
+from scrapy_neardup.state.header import RESTORE
 from scrapy_neardup.state.recovery import FolderContent, read_folder
 from scrapy_neardup.state.secret import kept_key
 from scrapy_neardup.state.snapshot import Array, open_snapshot
@@ -57,12 +60,29 @@ def reference_key(folder: Path | str, settings: NearDupSettings) -> int:
     return kept_key(folder)
 
 
+@contextmanager
+def naming_remedy(remedy: str) -> Iterator[None]:
+    """For the block, that settings differ is an InputError with a remedy that dedup has: a crawl's
+    is to set another state folder, or to delete this one."""
+    try:
+        yield
+    except StateError as error:
+        found, differ, _ = str(error).partition(RESTORE)
+        if not differ:
+            raise
+        raise InputError(f"{found}{RESTORE}, or {remedy}") from error
+
+
 def reference_detector(folder: Path | str, settings: NearDupSettings, key: int) -> Detector:
     """A detector that remembers its pages. Changes nothing in the folder.
 
-    Raises DamagedFile for damage, SnapshotError and JournalError where settings differ from those
-    that it was made by.
+    Raises StateError for damage, InputError where settings differ from those that it was made by.
     """
+    with naming_remedy("name another folder with --against"):
+        return _detector(folder, settings, key)
+
+
+def _detector(folder: Path | str, settings: NearDupSettings, key: int) -> Detector:
     if isinstance(folder, str) or is_index(folder):
         return indexed_detector(folder, settings, key)
     identity = make_identity(settings, key)

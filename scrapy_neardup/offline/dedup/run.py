@@ -32,6 +32,7 @@ from scrapy_neardup.offline.dedup.reading import Work
 from scrapy_neardup.offline.dedup.record import Chunk
 from scrapy_neardup.offline.dedup.reference import (
     SNAPSHOT,
+    naming_remedy,
     reference_detector,
     reference_folder,
     reference_key,
@@ -303,9 +304,9 @@ class DedupRun:
 
     def _decided(self, detector: Any = None) -> Iterator[tuple[int, DecidedChunk]]:
         path = self.job.out / JOURNAL
-        return (
-            journal.decided(path, self.identity, self.key, detector) if path.exists() else iter(())
-        )
+        if path.exists():
+            with naming_remedy("name a new folder with --out"):
+                yield from journal.decided(path, self.identity, self.key, detector)
 
     def _swapped(self) -> dict[RecordPlace, Swap]:
         if self.job.keep == "first":
