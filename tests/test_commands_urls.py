@@ -41,6 +41,21 @@ def test_urls_that_count_as_the_same_are_grouped(
     ]
 
 
+def test_urls_in_no_utf_8_stay_apart_and_a_byte_order_mark_is_no_part_of_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "urls.txt"
+    lines = [b"http://a.example/1", b"http://a.example/caf\xe9", b"http://a.example/caf\xe8"]
+    path.write_bytes(b"\xef\xbb\xbf" + b"\n".join([*lines, lines[0], b"https://a.example/1"]))
+    assert commands.main(["urls", str(path)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "a.example/1",
+        "  http://a.example/1",
+        "  https://a.example/1",
+        "4 URLs become 3; 1 groups are merged",
+    ]
+
+
 def test_profiles_are_tried_before_they_are_switched_on(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

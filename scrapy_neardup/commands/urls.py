@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
@@ -78,10 +79,11 @@ def rules_of(options: argparse.Namespace) -> UrlKeyRules:
 
 
 def lines_of(path: Path) -> Iterator[str]:
-    """The URLs in a file. Raises OSError, InputError."""
+    """The URLs in a file; bytes that are no UTF-8 stay apart. Raises OSError, InputError."""
     with nullcontext(sys.stdin.buffer) if path == PIPE else path.open("rb") as file:
-        for line in lines_in(file, str(path), MAX_LINE):
-            if url := line.decode("utf-8", "replace").strip():
+        for number, line in enumerate(lines_in(file, str(path), MAX_LINE)):
+            text = line.removeprefix(BOM_UTF8) if number == 0 else line
+            if url := text.decode("utf-8", "surrogateescape").strip():
                 yield url
 
 
@@ -91,5 +93,5 @@ def grouped(urls: Iterable[str], rules: UrlKeyRules) -> dict[str, list[str]]:
 
     found: dict[str, list[str]] = {}
     for url in dict.fromkeys(urls):
-        found.setdefault(url_key(url, rules).decode("utf-8", "replace"), []).append(url)
+        found.setdefault(url_key(url, rules).decode("utf-8", "surrogateescape"), []).append(url)
     return found
