@@ -178,6 +178,15 @@ def test_undo_of_a_url_needs_no_record(tmp_path: Path, capsys: pytest.CaptureFix
     assert Overrides(tmp_path).wants("http://a.example/x")
 
 
+@pytest.mark.parametrize("given", ["", "foo", "ftp://a.example/x", "https:/a.example"])
+def test_undo_of_what_is_no_url_is_wrong_use(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], given: str
+) -> None:
+    (tmp_path / "journal-0").touch()
+    assert main(["undo", given, "--state", str(tmp_path)]) == WRONG_USE
+    assert f"{given!r}: is no URL" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "command", [["undo", "http://a.example/x", "--state"], ["rules"]], ids=lambda c: c[0]
 )

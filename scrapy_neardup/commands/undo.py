@@ -18,7 +18,7 @@ from scrapy_neardup.commands.state_folder import (
     state_folder,
 )
 from scrapy_neardup.commands.terminal import ProgressLine, clean, complain, say, say_json
-from scrapy_neardup.errors import LedgerError
+from scrapy_neardup.errors import InputError, LedgerError
 from scrapy_neardup.ledger.reader import LedgerReader
 from scrapy_neardup.ledger.schema import DUPLICATE_KINDS
 
@@ -53,6 +53,8 @@ def run(options: argparse.Namespace) -> int:
 
     state = state_folder(options.state)
     require_state(state)
+    if not options.deferred:
+        require_url(options.pattern)
     overrides = (
         deferred(state, known_key(state, options))
         if options.deferred
@@ -69,6 +71,15 @@ def run(options: argparse.Namespace) -> int:
         undo(state, overrides)
     tell([url for url, _ in overrides], options)
     return 0
+
+
+def require_url(pattern: str) -> None:
+    """Raise InputError for what is neither a pattern nor a URL that a crawl could fetch."""
+    if "*" not in pattern and not pattern.lower().startswith(("http://", "https://")):
+        raise InputError(
+            f"{pattern!r}: is no URL that is fetched, which begins with http:// or https://, and "
+            f"no pattern with *"
+        )
 
 
 def found(state: Path, pattern: str) -> list[Override]:
