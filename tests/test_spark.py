@@ -293,7 +293,13 @@ def test_the_command_reads_files_counts_damage_and_writes_parquet(
     )
     clusters = session.read.parquet(str(out / "clusters")).collect()
     assert len({row["cluster"] for row in clusters}) == 7
-    assert {path.name for path in out.iterdir()} == {"decisions", "clusters"}
+    damaged = pq.read_table(out / "damaged").to_pylist()
+    assert sorted(row["record"] for row in damaged) == [
+        f"{crawled / 'pages.jsonl.gz'}#5",
+        f"{crawled / 'pages.warc.gz'}#5",
+    ]
+    assert all(row["error"] for row in damaged)
+    assert {path.name for path in out.iterdir()} == {"decisions", "clusters", "damaged"}
 
 
 def test_the_command_leaves_alone_what_is_in_its_output_folder(
@@ -308,6 +314,7 @@ def test_the_command_leaves_alone_what_is_in_its_output_folder(
         "checkpoints",
         "decisions",
         "clusters",
+        "damaged",
     }
 
 
@@ -455,7 +462,7 @@ def test_the_command_writes_no_clusters_if_none_are_wanted(
     out = tmp_path / "out"
     assert main(["spark-dedup", str(crawled), str(out), "--no-clusters"]) == 0
     assert "7 exact, 7 new" in capsys.readouterr().out
-    assert {path.name for path in out.iterdir()} == {"decisions"}
+    assert {path.name for path in out.iterdir()} == {"decisions", "damaged"}
 
 
 def test_the_command_compares_titles_and_data_of_html(

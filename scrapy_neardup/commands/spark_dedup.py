@@ -1,7 +1,7 @@
 """Deduplicate files of pages on Spark: JSONL, CSV, WARC, Parquet, folders of HTML.
 
-Writes OUT/decisions and OUT/clusters as Parquet. IN and OUT may be on object storage (s3a://, gs://)
-or HDFS (hdfs://). Decisions are those of `dedup` on records in
+Writes OUT/decisions, OUT/clusters and OUT/damaged as Parquet. IN and OUT may be on object storage
+(s3a://, gs://) or HDFS (hdfs://). Decisions are those of `dedup` on records in
 the order of their URLs, but templates are not compared. Needs Java 17 and the extras:
 pip install 'scrapy-neardup[spark,dedup]', for HDFS also hdfs. On a cluster, start it with
 spark-submit.
@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
     from scrapy_neardup.spark.stored_index import StoredIndex
 
     inputs, out = [place(one) for one in options.inputs], place(options.out)
-    folders = [folder_in(out, name) for name in ("decisions", "clusters")]
+    folders = [folder_in(out, name) for name in ("decisions", "clusters", "damaged")]
     for folder in folders:  # before anything is computed
         refuse_existing(folder)
     fields = Fields(options.url, options.text, options.html, not options.no_url)
@@ -73,8 +73,10 @@ def run(options: argparse.Namespace) -> int:
             write(found.clusters, folders[1])
         if index:
             found.add_to(index, index.next_name())
+        damage = rows.where("damage is not null").selectExpr("record", "damage as error")
+        write(damage, folders[2])
         kinds = {row["kind"]: row["count"] for row in decisions.groupBy("kind").count().collect()}
-        damaged = rows.where("damage is not null").count()
+        damaged = damage.count()
     tell({"kinds": kinds, "damaged": damaged, "out": shown(out)}, options.json)
     return 0
 
