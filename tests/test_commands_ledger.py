@@ -348,3 +348,14 @@ def test_best_says_where_nothing_repeats(
     state = write(tmp_path, [page("http://a.example/")])
     assert main(["best", str(state)]) == NOTHING_FOUND
     assert "no page of this crawl repeats another" in capsys.readouterr().err
+
+
+def test_rules_that_are_none_are_not_said_to_be_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "journal-0").touch()
+    file = tmp_path / "x y.json"
+    assert main(["rules", str(tmp_path), "--export", str(file)]) == NOTHING_FOUND
+    told = capsys.readouterr().out
+    assert told == f"0 of 0 trusted rules can be written, so there is no {file}\n"
+    assert not file.exists()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from scrapy_neardup.commands import NOTHING_FOUND
@@ -130,12 +131,13 @@ def export(rules: list[Rule], path: Path) -> int:
         with replacing(path) as part:
             part.write_text(write_rules(SiteRules(tuple(dict.fromkeys(made)))) + "\n", "utf-8")
     left = len(trusted) - len(made)
-    say(f"{len(made)} of {len(trusted)} trusted rules written to {path}")
+    where = f"written to {path}" if made else f"can be written, so there is no {path}"
+    say(f"{len(made)} of {len(trusted)} trusted rules {where}")
     if left:
         say(f"{left} left out: they are about the path or the host, which site rules cannot say")
     if made:
         say("site rules hold for every URL of a host and directory: check them with")
-        say("  scrapy neardup urls FILE -s NEARDUP_URL_SITE_RULES=" + str(path))
+        say(f"  scrapy neardup -s {quote(f'NEARDUP_URL_SITE_RULES={path}')} urls FILE")
     return 0 if made else NOTHING_FOUND
 
 
