@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_neardup import commands
-from scrapy_neardup.commands.terminal import clean
+from scrapy_neardup.harmless import clean
 from scrapy_neardup.ledger.schema import Entry
 from scrapy_neardup.ledger.writer import LedgerWriter
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_neardup.commands import NOTHING_FOUND
 from scrapy_neardup.commands.state_folder import add_state, state_folder
-from scrapy_neardup.commands.terminal import ProgressLine, clean, complain, say, say_json
+from scrapy_neardup.commands.terminal import ProgressLine, complain, say, say_json
+from scrapy_neardup.harmless import clean
 from scrapy_neardup.ledger.reader import LedgerReader
 from scrapy_neardup.ledger.schema import NOT_READ
 

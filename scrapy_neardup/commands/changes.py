@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 
 from scrapy_neardup.commands import NOTHING_FOUND
 from scrapy_neardup.commands.state_folder import add_state, state_folder
-from scrapy_neardup.commands.terminal import Output, clean, complain, say
+from scrapy_neardup.commands.terminal import Output, complain, say
 from scrapy_neardup.errors import NearDupError
-from scrapy_neardup.harmless import harmless_cell
+from scrapy_neardup.harmless import clean, harmless_cell
 from scrapy_neardup.sqlite_files import connect_to_read, unread_log
 
 if TYPE_CHECKING:

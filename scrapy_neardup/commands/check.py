@@ -18,7 +18,8 @@ from scrapy_neardup.commands.state_folder import (
     locked,
     state_folder,
 )
-from scrapy_neardup.commands.terminal import clean, say, say_json, say_table
+from scrapy_neardup.commands.terminal import say, say_json, say_table
+from scrapy_neardup.harmless import clean
 
 if TYPE_CHECKING:
     from scrapy_neardup.state.header import Identity

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_neardup.commands import NOTHING_FOUND
 from scrapy_neardup.commands.state_folder import add_state_option, state_folder
-from scrapy_neardup.commands.terminal import ProgressLine, clean, colour, complain, say, say_json
+from scrapy_neardup.commands.terminal import ProgressLine, colour, complain, say, say_json
 from scrapy_neardup.detect.decision import VISIT, WORDING
+from scrapy_neardup.harmless import clean
 from scrapy_neardup.ledger.reader import NO_LIMIT, LedgerReader
 from scrapy_neardup.ledger.schema import Decided
 from scrapy_neardup.report.text_diff import WordDifference, differences, marked

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy_neardup.commands import NOTHING_FOUND
-from scrapy_neardup.commands.terminal import clean, complain, say, say_json, say_table
+from scrapy_neardup.commands.terminal import complain, say, say_json, say_table
+from scrapy_neardup.harmless import clean
 
 if TYPE_CHECKING:
     from scrapy_neardup.fleet.operations import FleetStatus, Operator

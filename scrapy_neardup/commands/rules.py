@@ -21,8 +21,9 @@ from scrapy_neardup.commands.state_folder import (
     require_state,
     state_folder,
 )
-from scrapy_neardup.commands.terminal import ProgressLine, clean, colour, complain, say, say_json
+from scrapy_neardup.commands.terminal import ProgressLine, colour, complain, say, say_json
 from scrapy_neardup.errors import StateError
+from scrapy_neardup.harmless import clean
 
 if TYPE_CHECKING:
     from scrapy_neardup.learn.dry_kinds import DryKind

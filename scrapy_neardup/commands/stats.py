@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 from scrapy_neardup.commands.numbers import at_least
 from scrapy_neardup.commands.state_folder import add_state, state_folder
-from scrapy_neardup.commands.terminal import ProgressLine, clean, colour, say, say_json, say_table
+from scrapy_neardup.commands.terminal import ProgressLine, colour, say, say_json, say_table
+from scrapy_neardup.harmless import clean
 from scrapy_neardup.ledger.schema import KINDS
 from scrapy_neardup.report.summary import Cluster, Savings, Summary, Tally, summarise
 

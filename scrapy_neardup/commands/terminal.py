@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
-from scrapy_neardup.harmless import clean as clean
+from scrapy_neardup.harmless import clean
 
 SHOWN_AFTER_S, SHOWN_EVERY_S = 2.0, 0.25
 COLOURS = {"red": 31, "green": 32, "yellow": 33, "bold": 1, "dim": 2}

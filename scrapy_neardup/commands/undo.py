@@ -17,8 +17,9 @@ from scrapy_neardup.commands.state_folder import (
     require_state,
     state_folder,
 )
-from scrapy_neardup.commands.terminal import ProgressLine, clean, complain, say, say_json
+from scrapy_neardup.commands.terminal import ProgressLine, complain, say, say_json
 from scrapy_neardup.errors import InputError, LedgerError
+from scrapy_neardup.harmless import clean
 from scrapy_neardup.ledger.reader import LedgerReader
 from scrapy_neardup.ledger.schema import DUPLICATE_KINDS
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy_neardup.commands.numbers import at_least
-from scrapy_neardup.commands.terminal import clean, colour, say, say_json
+from scrapy_neardup.commands.terminal import colour, say, say_json
+from scrapy_neardup.harmless import clean
 from scrapy_neardup.offline.line_files import lines_in
 
 if TYPE_CHECKING:
