@@ -1078,10 +1078,11 @@ def test_an_output_folder_inside_the_input_is_no_input(
 ) -> None:
     (tmp_path / name).write_bytes(jsonl())
     assert run(tmp_path / "out", tmp_path) == 0
+    assert not capsys.readouterr().err
     before = (tmp_path / "out" / "summary.json").read_bytes()
     assert run(tmp_path / "out", tmp_path) == 0
     assert (tmp_path / "out" / "summary.json").read_bytes() == before
-    assert not capsys.readouterr().err
+    assert "already done" in capsys.readouterr().err
     assert run(tmp_path / "other", tmp_path / "out", tmp_path / name) == 2  # named, it is one
 
 
