@@ -563,18 +563,36 @@ def test_texts_in_several_columns_are_all_compared_whatever_their_types(
     assert (text_of(page) or "").split("\n") == ["Read more", "one", "two"]
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"body": "<p>two"},
+        {"body": ["<p>two"]},
+        {"raw_html": "<p>two"},
+        {"body": "<p>one", "raw_html": "<p>two"},
+    ],
+)
+def test_html_of_several_columns_is_all_compared(tmp_path: Path, more: dict[str, Any]) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_text(json.dumps({"url": "http://a.example/", "html": "<p>one"} | more) + "\n")
+    (source,) = find_inputs([file])
+    (page,) = records(source, Fields())
+    assert isinstance(page, Page)
+    assert page.body == b"<p>one<p>two"
+
+
 def test_what_a_column_says_is_found_however_deep_it_lies() -> None:
     """Deeper than Python's calls may go."""
     nested: Any = "deep"
     for _ in range(100_000):
         nested = [nested]
-    columns = Columns(None, ("text", "content"), ())
-    assert texts_in({"text": "flat", "content": nested}, columns) == ["flat", "deep"]
-    assert texts_in({"text": ["a", "b", "a"], "content": [["a", 5]]}, columns) == [
+    names = "text", "content"
+    assert texts_in({"text": "flat", "content": nested}, names) == ["flat", "deep"]
+    assert texts_in({"text": ["a", "b", "a"], "content": [["a", 5]]}, names) == [
         "a\nb\na",
         "a\n5",
     ]
-    assert texts_in({"text": "flat", "content": []}, columns) == ["flat"]
+    assert texts_in({"text": "flat", "content": []}, names) == ["flat"]
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])

@@ -23,11 +23,12 @@ def page_of(row: dict[str, Any], columns: Columns) -> Page:
     Item loaders make a list of each value: one URL in it is the URL, and strings are one text, of
     which no lines can be removed. So are texts of several columns, whatever their types: nobody can
     say which of them, such as `text` and `content`, is the page's and which a teaser of many pages.
+    So is HTML of several columns.
     """
     url = "" if columns.url is None else url_of(value_at(row, columns.url))
     has_site = columns.url is None or bool(host_of(url))
     text = _first(row, columns.text)
-    if len(texts := texts_in(row, columns)) > 1:
+    if len(texts := texts_in(row, columns.text)) > 1:
         text = texts
     if isinstance(text, str):
         return Page(url, distinct(text), has_site=has_site, row=row)
@@ -35,6 +36,8 @@ def page_of(row: dict[str, Any], columns: Columns) -> Page:
         body = distinct("\n".join(strings)).encode("utf-8")
         return Page(url, None, body, TEXT_OF_A_PAGE, has_site, row)
     html = _first(row, columns.html) if text is None else text
+    if text is None and len(parts := texts_in(row, columns.html)) > 1:
+        html = parts
     if strings := strings_in(html):
         html = "".join(strings)
     if isinstance(html, str):
@@ -43,9 +46,9 @@ def page_of(row: dict[str, Any], columns: Columns) -> Page:
     return Page(url, None, html if isinstance(html, bytes) else None, "text/html", has_site, row)
 
 
-def texts_in(row: dict[str, Any], columns: Columns) -> list[str]:
-    """The texts in a row's columns, one of each that says anything, those that are equal once."""
-    said = (said_in(value_at(row, name)) for name in columns.text)
+def texts_in(row: dict[str, Any], names: tuple[str, ...]) -> list[str]:
+    """The texts in columns of a row, one of each that says anything, those that are equal once."""
+    said = (said_in(value_at(row, name)) for name in names)
     return list(dict.fromkeys("\n".join(pieces) for pieces in said if pieces))
 
 
