@@ -142,3 +142,19 @@ def test_a_line_of_differences_is_cut_between_two_of_them() -> None:
     assert len(said) <= MAX_CHARS + 3
     assert said.startswith("[-w1-]{+x1+}; [-w3-]{+x3+}; ")
     assert said.endswith("}; …")
+
+
+def test_of_records_of_files_none_is_the_newer_copy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their ledger says when they were read, which is in the order of the file."""
+    rows = [
+        {"url": f"{URL}{n:04}", "text": prose(0)} for n in range(2_000)
+    ]  # for some milliseconds
+    out = run(tmp_path, rows, "--keep", "best", "--report", tmp_path / "report.html")
+    capsys.readouterr()
+    assert main(["best", str(out), "--json"]) == 0
+    (cluster,) = json.loads(capsys.readouterr().out)
+    (kept,) = map(json.loads, next((out / "kept").iterdir()).read_text().splitlines())
+    assert cluster["keep"] == kept["url"] == f"{URL}0000"
+    assert "newer" not in cluster["why"]

@@ -1,7 +1,8 @@
 """List for each cluster of duplicates in a crawl which URL to keep, and why.
 
 The choice is that of `scrapy neardup dedup --keep best`: https, then the shorter URL, then more
-words, then the newer copy; of equal ones the first. It changes nothing.
+words, then the newer copy; of equal ones the first. A ledger that `dedup --report` wrote does not
+know how old its records are. It changes nothing.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Tell; exit code 1 if there is no cluster."""
-    found = [
-        choice(cluster)
-        for cluster in clusters(
-            LedgerReader(state_folder(options.state), ProgressLine("reading the ledger"))
-        )
-    ]
+    from scrapy_neardup.offline.dedup.progress import is_run
+
+    folder = state_folder(options.state)
+    reader = LedgerReader(folder, ProgressLine("reading the ledger"))
+    has_dates = not is_run(folder)  # else they say when a record was read
+    found = [choice(cluster, has_dates) for cluster in clusters(reader)]
     if options.json:
         say_json(found)
     elif not found:
@@ -66,18 +67,17 @@ def clusters(reader: LedgerReader) -> Iterator[list[Decided]]:
             yield [read[-1], *others.values()]
 
 
-def choice(cluster: list[Decided]) -> dict[str, Any]:
-    """The URL of a cluster to keep, and why."""
+def choice(cluster: list[Decided], has_dates: bool) -> dict[str, Any]:
+    """The URL of a cluster to keep, and why. has_dates: its times are those of the copies."""
     from scrapy_neardup.offline.dedup.copies import Member, chosen, why_best
     from scrapy_neardup.offline.dedup.deciding import RecordPlace
     from scrapy_neardup.offline.dedup.traits import Traits
 
-    members = [
-        Member(
-            RecordPlace(0, 0, at), decided.url, Traits(decided.words or 0, decided.time, None, None)
-        )
-        for at, decided in enumerate(cluster)
-    ]
+    members = []
+    for at, decided in enumerate(cluster):
+        date = decided.time if has_dates else None
+        traits = Traits(decided.words or 0, date, None, None)
+        members.append(Member(RecordPlace(0, 0, at), decided.url, traits))
     best = chosen(members, "best")
     return {
         "keep": best.url,

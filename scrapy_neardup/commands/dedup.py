@@ -130,12 +130,12 @@ def table(name: str) -> Path:
 
 def run(options: argparse.Namespace) -> int:
     """Deduplicate and print the summary."""
-    from scrapy_neardup.offline.dedup.progress import was_done
+    from scrapy_neardup.offline.dedup.progress import is_done, is_run
 
     start_fork_server()
     if options.out != PIPE:
         job = job_of(options, options.out)
-        is_over = was_done(options.out)
+        is_over = is_run(options.out) and is_done(options.out)
         try:
             summary = deduplicated(job, options.report)
         except (KeyboardInterrupt, OSError):

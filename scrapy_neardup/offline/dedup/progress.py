@@ -93,12 +93,11 @@ def require_same_options(there: dict[str, Any], here: dict[str, Any], out: Path)
         )
 
 
-def was_done(folder: Path) -> bool:
-    """Whether a folder holds a run that has ended."""
-    return (folder / FILE).exists() and is_done(folder)
+def is_run(folder: Path) -> bool:
+    """Whether a folder holds a run, which may have ended."""
+    return (folder / FILE).exists()
 
 
 def is_done(folder: Path) -> bool:
     """Whether no run is left to be resumed in a folder."""
-    path = folder / FILE
-    return not path.exists() or b'"stage": "done"' in path.read_bytes()
+    return not is_run(folder) or b'"stage": "done"' in (folder / FILE).read_bytes()
