@@ -19,7 +19,7 @@ from pyarrow.fs import LocalFileSystem
 from scrapy_neardup.offline.dedup.columns import Fields
 from scrapy_neardup.offline.dedup.formats import records
 from scrapy_neardup.offline.dedup.inputs import Input, of_file
-from scrapy_neardup.offline.dedup.record import InputLimits
+from scrapy_neardup.offline.dedup.record import DamagedRecord, InputLimits, Page
 from scrapy_neardup.offline.file_systems import file_system
 from scrapy_neardup.spark.file_parts import copy_part, parts
 from scrapy_neardup.spark.storage import local_copy
@@ -103,8 +103,8 @@ def test_damage_in_a_row_group_is_told_by_its_part_alone(tmp_path: Path) -> None
     data = bytearray(path.read_bytes())
     data[found[1].start : found[1].start + 40] = b"\xff" * 40
     path.write_bytes(data)
-    kinds = [{type(one).__name__ for one in read(part)} for part in found]
-    assert kinds == [{"Page"}, {"Damage"}, {"Page"}]
+    kinds = [{type(one) for one in read(part)} for part in found]
+    assert kinds == [{Page}, {DamagedRecord}, {Page}]
 
 
 def test_a_part_is_copied_from_object_storage(
