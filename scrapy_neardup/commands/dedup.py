@@ -225,8 +225,7 @@ def job_of(options: argparse.Namespace, out: Path) -> DedupJob:
     from scrapy_neardup.offline.dedup.columns import Fields
     from scrapy_neardup.offline.dedup.inputs import (
         find_inputs,
-        left_out,
-        no_files,
+        not_read,
         refuse_as_output,
         stored_stdin,
     )
@@ -243,12 +242,13 @@ def job_of(options: argparse.Namespace, out: Path) -> DedupJob:
         (path for one in inputs for path in one.files), filter(None, [options.contains_any])
     )
     refuse_as_output(filter(None, [options.clusters, options.report]), read)
-    if others := left_out(options.inputs, inputs, out):
+    others, no_files = not_read(options.inputs, inputs, out)
+    if others:
         complain(f"{len(others):,} files of other formats are left out, such as {others[0]}")
-    if unread := no_files(options.inputs, out):
+    if no_files:
         complain(
-            f"{len(unread):,} links to folders or to nothing, or special files, are left out, such "
-            f"as {unread[0]}; name folders that are to be read as inputs"
+            f"{len(no_files):,} links to folders or to nothing, or special files, are left out, "
+            f"such as {no_files[0]}; name folders that are to be read as inputs"
         )
     return DedupJob(
         inputs,

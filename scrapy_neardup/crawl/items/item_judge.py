@@ -85,7 +85,7 @@ class ItemJudge:
         self._count = count
         self._rules = make_rules(settings)
         self._ignored = frozenset(settings.ignore_fields)
-        self._media = media  # see Visit
+        self._media = media  # see Provenance
         self._within = settings.confirm_distance or 0
         self._min_words = settings.min_words
         self._key = state.key.to_bytes(8, "little")

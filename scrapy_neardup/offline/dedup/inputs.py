@@ -130,17 +130,20 @@ def refuse_as_output(paths: Iterable[Path], inputs: Iterable[Path]) -> None:
             raise InputError(f"{path}: there is no folder {path.parent}")
 
 
-def left_out(paths: list[Path], inputs: list[Input], out: Path | None = None) -> list[Path]:
-    """The files in folders that are of no known format."""
+def not_read(
+    paths: list[Path], inputs: list[Input], out: Path | None = None
+) -> tuple[list[Path], list[Path]]:
+    """What is in folders and is not read: files of no known format; and, whatever their format,
+    links to folders and to nothing, pipes and other special files."""
     found = {source.path for source in inputs}
-    inside = (file for file in _all_in(paths, out) if os.path.isfile(file))
-    return [file for file in inside if file not in found and not _is_html(file)]
-
-
-def no_files(paths: list[Path], out: Path | None = None) -> list[Path]:
-    """What is in folders and is not read, whatever its format: links to folders and to nothing,
-    pipes and other special files."""
-    return [path for path in _all_in(paths, out) if not os.path.isfile(path)]
+    others: list[Path] = []
+    no_files: list[Path] = []
+    for path in _all_in(paths, out):
+        if not os.path.isfile(path):
+            no_files.append(path)
+        elif path not in found and not _is_html(path):
+            others.append(path)
+    return others, no_files
 
 
 def known() -> str:
