@@ -229,6 +229,7 @@ SAID = (
         "<sup>",
         "data-f = 'g'",
         "style='a--b'",
+        "style=c:4%",
         "style=url(a",
         "STYLE=display",
         "<div",
@@ -283,6 +284,10 @@ def test_both_find_the_same_in_real_pages(shared_data: Path) -> None:
         ("<p typeof=Book><p itemtype=/Film>", ["p.typeof Book", "p.itemtype /Film"]),
         ("<p class=x><rect WIDTH=9>", ["p.class x", "rect.width 9"]),
         ("<div STYLE='color: red'><div style='a: url(b)'>", ["div.style a: url(b)"]),
+        (
+            "<div style='width:43%'><div style='width:43px'><hr style=%>",
+            ["div.style width:43%", "hr.style %"],
+        ),
         ("<hr style='--at: 4'>", ["hr.style --at: 4"]),
         ("<hr style='x;display'><hr style=ur><hr style=displa>", ["hr.style x;display"]),
         ("<img class=url(--> ", []),

@@ -296,11 +296,12 @@ static int leads_away(Piece link, const Names *pages) {
     return !kind_of_piece(pages, (Piece){dot, end});
 }
 
-/* Whether a look is a style that shows an image, sets a variable or hides something. */
+/* Whether a look is a style that shows an image or a share, sets a variable or hides something. */
 static int is_showing(Piece name, Piece value) {
     if (name.end - name.start != 5 || (*name.start | 0x20) != 's') return 0; /* style, not class */
-    for (const uint8_t *at = value.start; value.end - at >= 2; at++) {
-        if (at[0] == '-' && at[1] == '-') return 1;
+    for (const uint8_t *at = value.start; at < value.end; at++) {
+        if (*at == '%') return 1;
+        if (value.end - at >= 2 && at[0] == '-' && at[1] == '-') return 1;
         if (value.end - at >= 4 && memcmp(at, "url(", 4) == 0) return 1;
         if (value.end - at >= 7 && memcmp(at, "display", 7) == 0) return 1;
     }

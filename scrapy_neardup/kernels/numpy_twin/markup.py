@@ -31,7 +31,8 @@ MARKS = (
     *("menclose", "mfrac", "mover", "mphantom", "mroot", "mrow", "msqrt", "msub", "msup", "munder"),
 )
 LOOKS = ("class", "height", "style", "width")
-SHOWING = ("url(", "--", "display")  # an image, a variable such as a rating, what is hidden
+# An image, a share as of a bar or of stars, a variable such as a rating, what is hidden.
+SHOWING = ("url(", "%", "--", "display")
 LINKS = ("href",)
 SILENT = (
     *("action", "align", "allow", "allowfullscreen", "aria-controls", "aria-describedby"),
