@@ -117,7 +117,7 @@ def opened(kind: str, folder: Path) -> State:
 def sound_arrays(kind: str, folder: Path) -> Arrays:
     """The snapshot of a crawl of PAGES, with items, pages frozen and not, forgotten, under way."""
     state, lifecycle = opened(kind, folder), PageLifecycle()
-    state.begin()
+    state.begin("spider")
     for number, (url, text) in enumerate(PAGES):
         lifecycle.answered(url.encode(), None)
         state.url_done(url.encode())
@@ -143,7 +143,7 @@ def use(kind: str, folder: Path) -> None:
     """Do everything with a state that a crawl does."""
     state = opened(kind, folder)
     try:
-        state.begin()
+        state.begin("spider")
         if state.under_way is not None:
             lifecycle = PageLifecycle()
             lifecycle.restore(state.under_way)

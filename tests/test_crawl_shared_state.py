@@ -30,7 +30,7 @@ def test_a_crawl_that_was_cut_off_counts_for_all_that_share_the_state(tmp_path: 
 
 def opened(folder: Path) -> State:
     state = State.open(folder, FACTORY, key=5)
-    state.begin()
+    state.begin("spider")
     return state
 
 

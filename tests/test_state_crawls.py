@@ -6,10 +6,12 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import pytest
-from scrapy import Request
+from scrapy import Request, signals
+from scrapy.crawler import Crawler
+from scrapy.exceptions import DontCloseSpider
 from scrapy.http import Response
 
 from scrapy_neardup.commands import NOTHING_FOUND, main
@@ -204,6 +206,42 @@ def test_it_comes_again_where_its_page_changed_or_somebody_asks_for_it(
     second = read_hub_twice(mock_site, tmp_path, **how)
     assert mock_site.url("/hub") in second.urls
     assert not second.stat("items/put_out_before")
+
+
+def test_an_item_that_another_spider_put_out_is_put_out_for_this_one_as_well(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    """Their feeds may be two. Reading the site a second time, each has put out what it found."""
+    add_branch(mock_site)
+    where = {"NEARDUP_STATE_DIR": str(tmp_path)}
+    names = ("names", "search", "names", "search")
+    spiders = (type("Named", (Titled,), {"name": name}) for name in names)
+    outcomes = [crawl(spider, where, seed=mock_site.url("/start")) for spider in spiders]
+    assert [len(outcome.items) for outcome in outcomes] == [5, 5, 1, 1]
+    assert not any(outcome.stat("items/put_out_before") for outcome in outcomes)
+
+
+def test_items_of_requests_that_the_engine_was_given_come_from_every_crawl(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    class AtIdle(Titled):
+        @classmethod
+        def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
+            spider = super().from_crawler(crawler, *args, **kwargs)
+            crawler.signals.connect(spider.give_leaf, signal=signals.spider_idle)
+            spider.waiting = ["/leaf/0"]
+            return spider
+
+        def give_leaf(self) -> None:
+            if self.waiting:
+                self.crawler.engine.crawl(Request(mock_site.url(self.waiting.pop())))
+                raise DontCloseSpider
+
+    add_branch(mock_site)
+    mock_site.add("/start", page(prose("start")))
+    where = {"NEARDUP_STATE_DIR": str(tmp_path)}
+    for _ in range(2):
+        assert mock_site.url("/leaf/0") in crawl(AtIdle, where, seed=mock_site.url("/start")).urls
 
 
 def test_links_that_lead_nowhere_hold_nothing_up(mock_site: MockSite, tmp_path: Path) -> None:

@@ -171,6 +171,8 @@ def closing_sentence(counts: Mapping[str, Any], settings: NearDupSettings) -> st
     sentence += (
         f": {acted:,} item{'s' * (acted != 1)} {ITEMS[settings.action].removeprefix('are ')}"
     )
+    if before := n(stats.ITEMS_PUT_OUT_BEFORE):
+        sentence += f", {before:,} that a run put out which was cut off"
     if kept := n(stats.ITEMS_KEPT_BY_DATA):
         sentence += f", {kept:,} kept because their data differ"
     return sentence

@@ -137,7 +137,7 @@ class CrawlSession:
         try:
             self._open_resources()
             self._assemble()
-            self.state.begin()
+            self.state.begin(self._crawler.spidercls.name or "")
         except BaseException:
             self._is_open = False
             self._release()

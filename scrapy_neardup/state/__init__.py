@@ -40,6 +40,8 @@ logger = logging.getLogger(__name__)
 
 Arrays = dict[str, Any]
 
+SPIDERS = "spiders"  # in a snapshot
+
 # What reading may raise where a file with right checksums was made by somebody else.
 MADE_UP = (ArithmeticError, LookupError, TypeError, ValueError)
 
@@ -69,6 +71,7 @@ class State:
     crashed    whether the crawl before this one ended without close()
     n_restored  page rows that were there when it was opened; the others came since
     frontier_commit  the newest commit of the job's frontier that pages count on, 0 for none
+    spiders    numbers of those that crawled with it, this one included; 0 for any that is unknown
     under_way  what the crawl before this one gave to close(), None where it crashed or gave none
     """
 
@@ -92,6 +95,7 @@ class State:
         self.crashed = store is not None and store.crashed
         self.frontier_commit = 0 if store is None else store.frontier_commit
         self.n_restored = 0
+        self.spiders: set[int] = set()
         self.under_way: Arrays | None = None
         self._ttl_s = ttl_s
         self._clock = clock
@@ -152,9 +156,13 @@ class State:
         """The secret."""
         return self.detector.engine.sketch_spec.key
 
-    def begin(self) -> None:
-        """A crawl goes on from here: unless it calls close(), it crashed."""
+    def begin(self, spider: str) -> None:
+        """A crawl of a spider goes on from here: unless it calls close(), it crashed."""
         self._in_use = True
+        named = records.pack_spider(spider)
+        if (number := records.unpack_spider(named)) not in self.spiders:
+            self.spiders.add(number)
+            self._record(records.SPIDER, lambda: named)
         if self.store is not None:
             self._writing = self._writer.submit(self._prepare, self.store, self._arrays())
 
@@ -360,6 +368,7 @@ class State:
             **{f"items.{name}": array for name, array in self.items.arrays().items()},
             "unkept": np.array(list(self._unkept), np.int64),
             FRONTIER_COMMIT: np.array([self.frontier_commit], np.int64),
+            SPIDERS: np.array(sorted(self.spiders), np.uint64),
         }
 
     def _copies_of(self, arrays: Arrays) -> Arrays:
@@ -393,6 +402,10 @@ class State:
         check_arrays("state", arrays, {"unkept": (np.int64, (None,))})
         for page_id in arrays["unkept"].tolist():
             self.detector.forget(page_id)
+        self.spiders = {0}  # of an earlier release
+        if SPIDERS in arrays:
+            check_arrays("state", arrays, {SPIDERS: (np.uint64, (None,))})
+            self.spiders = set(arrays[SPIDERS].tolist())
         if "under_way.ids" in arrays and not self.crashed:
             self.under_way = under("under_way.", arrays)
 
@@ -412,6 +425,8 @@ class State:
                 row = self.detector.pages.with_url(record.payload.decode("utf-8", "surrogatepass"))
                 if row is not None:
                     self.detector.forget(row)
+            elif record.kind == records.SPIDER:
+                self.spiders.add(records.unpack_spider(record.payload))
             elif record.kind == records.URLS_FORGOTTEN:
                 keys, times = [], []
                 self.urls.clear()

@@ -2,6 +2,7 @@
 
 URLS_FORGOTTEN, without a payload: no URL recorded before, here or in a snapshot, counts as seen.
 PAGE_FORGOTTEN: the page of a URL, its payload, is known no longer.
+SPIDER: the name of one that crawls with the state.
 FRONTIER: the number of a commit of the frontier (u64), on which URLs recorded later may count; 0:
 on none, because nothing waits there. So it is after URLS_FORGOTTEN, too.
 """
@@ -9,6 +10,7 @@ on none, because nothing waits there. So it is after URLS_FORGOTTEN, too.
 from __future__ import annotations
 
 import struct
+from hashlib import blake2b
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +18,7 @@ import numpy as np
 from scrapy_neardup.detect.item_table import KeptItem
 from scrapy_neardup.detect.page_table import PageRow
 
-URL, PAGE, ITEM, URLS_FORGOTTEN, PAGE_FORGOTTEN, FRONTIER = 1, 2, 3, 4, 5, 6  # 0: the journal's own
+URL, PAGE, ITEM, URLS_FORGOTTEN, PAGE_FORGOTTEN, FRONTIER, SPIDER = range(1, 8)  # 0: the journal's
 
 MAX_TIME_S = 2**32 - 1  # of a URL record; a clock may say anything
 _URL = struct.Struct("<I")  # time, in seconds since the epoch; then the key
@@ -54,6 +56,16 @@ def unpack_page(payload: bytes) -> KeptPage:
     sketch = np.frombuffer(payload, "<u8", n_words, _PAGE.size)
     url = payload[_PAGE.size + sketch.nbytes :].decode("utf-8", "surrogatepass")
     return KeptPage(PageRow(fingerprint, sketch, digest, site, url, time), indexed)
+
+
+def pack_spider(name: str) -> bytes:
+    """The payload of a SPIDER record, which says no more of the name than its number."""
+    return blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+
+def unpack_spider(payload: bytes) -> int:
+    """The number of the spider whose name pack_spider was given."""
+    return int.from_bytes(payload, "little")
 
 
 def pack_commit(number: int) -> bytes:

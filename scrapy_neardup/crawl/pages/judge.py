@@ -100,9 +100,12 @@ class PageJudge:
     def _is_reread(self, page: CrawledPage, judged: Decision) -> bool:
         """Whether a page is what it was for an earlier run, which read it and was cut off.
 
-        Only to find what waited then is it read again: nobody asked for it.
+        Only to find what waited then is it read again: nobody asked for it. If several spiders
+        crawl with the state, any of them may have read it.
         """
         row = judged.page_id
+        if not page.is_tracked or len(self._state.spiders) > 1:
+            return False
         if page.is_new or row is None or row >= self._state.n_restored or judged.is_duplicate:
             return False
         meta = page.response.meta
