@@ -8,7 +8,6 @@ from typing import Self
 from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Request, Response
-from scrapy.http.request import NO_CALLBACK
 
 from scrapy_neardup import stats
 from scrapy_neardup.crawl.learning.url_skipping import RequestSkipped
@@ -68,8 +67,7 @@ class SeenUrlMiddleware:
         """
         if is_of_spider(request):
             return self.session.attempt("recrawl", recrawl.unread.about_to_fetch, request)
-        if request.callback is not NO_CALLBACK:
-            self.session.attempt("recrawl", recrawl.conditions.downloaded_inline)
+        self.session.attempt("recrawl", recrawl.conditions.bypassed, request)
         return None
 
     async def fleet_answers(

@@ -18,6 +18,7 @@ from scrapy import Request, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
+from scrapy.http.request import NO_CALLBACK
 
 from scrapy_neardup.crawl.recrawl import conditional
 from scrapy_neardup.crawl.recrawl.conditional import Validators
@@ -394,9 +395,12 @@ def test_an_answer_of_another_tag_makes_the_page_be_read(
     assert mock_site.gets("/p/1") == 5
 
 
+@pytest.mark.parametrize("callback", [None, NO_CALLBACK])
 def test_a_spider_that_downloads_inline_reads_its_pages(
-    mock_site: MockSite, tmp_path: Path
+    mock_site: MockSite, tmp_path: Path, callback: Any
 ) -> None:
+    """NO_CALLBACK: as scrapy-poet's HttpClient does, and others that handle what they ask for."""
+
     class Inline(Shop):
         def parse_seed(self, response: Response) -> Iterator[Any]:
             yield from Shop.parse(self, response)
@@ -404,10 +408,8 @@ def test_a_spider_that_downloads_inline_reads_its_pages(
         async def parse(self, response: Response) -> Any:
             price = "0"
             if "/p/" in response.url:
-                answer = await self.crawler.engine.download_async(
-                    Request(response.urljoin("/price"))
-                )
-                price = answer.text
+                request = Request(response.urljoin("/price"), callback)
+                price = (await self.crawler.engine.download_async(request)).text
             for output in Shop.parse(self, response):
                 yield output if isinstance(output, Request) else output | {"price": price}
 
@@ -418,6 +420,29 @@ def test_a_spider_that_downloads_inline_reads_its_pages(
     second = recrawl(mock_site, tmp_path, Inline)
     assert len(second.items) == N
     assert second.stat("recrawl/asked") == 0
+
+
+def test_media_and_robots_txt_do_not_make_a_spider_read_its_pages(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    class Pictured(Shop):
+        def parse(self, response: Response) -> Iterator[Any]:
+            for output in Shop.parse(self, response):
+                files = [response.urljoin("/moved"), response.urljoin("/picture.png")]
+                yield output if isinstance(output, Request) else output | {"file_urls": files}
+
+    add_shop(mock_site)
+    mock_site.add("/picture.png", "a picture")
+    options = {
+        "ITEM_PIPELINES": {"scrapy.pipelines.files.FilesPipeline": 1},
+        "FILES_STORE": str(tmp_path / "files"),
+        "MEDIA_ALLOW_REDIRECTS": True,
+        "ROBOTSTXT_OBEY": True,
+    }
+    recrawl(mock_site, tmp_path / "state", Pictured, **options)
+    second = recrawl(mock_site, tmp_path / "state", Pictured, **options)
+    assert mock_site.gets("/picture.png") == 1
+    assert second.stat("recrawl/asked") > 0
 
 
 @pytest.mark.parametrize(

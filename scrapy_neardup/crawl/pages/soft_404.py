@@ -15,6 +15,7 @@ from scrapy_neardup import stats
 from scrapy_neardup.crawl.fail_open import Count, FailOpen
 from scrapy_neardup.crawl.items.source_page import CrawledPage
 from scrapy_neardup.crawl.pages.judge import PageJudge
+from scrapy_neardup.crawl.requests.inline_downloads import OURS
 from scrapy_neardup.detect.decision import Decision
 from scrapy_neardup.factory import make_rules
 from scrapy_neardup.fleet.futures import answer_of
@@ -77,7 +78,8 @@ class SoftNotFound:
 
     async def _answer(self, host: str) -> int | None:
         """The outline of what a host answers; None for an error or a redirect, as it should be."""
-        request = Request(f"{host}/{token_hex(10)}", callback=NO_CALLBACK, dont_filter=True)
+        url = f"{host}/{token_hex(10)}"
+        request = Request(url, callback=NO_CALLBACK, dont_filter=True, meta={OURS: True})
         assert self._crawler.engine
         self._count(stats.SOFT_404_PROBES)
         response = await self._crawler.engine.download_async(request)

@@ -16,6 +16,7 @@ from scrapy.http import Request, Response
 from scrapy_neardup import stats
 from scrapy_neardup.crawl.fail_open import Count
 from scrapy_neardup.crawl.recrawl.stored_requests import handed_on, urls_stored
+from scrapy_neardup.crawl.requests.inline_downloads import is_inline
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state.visit import HostRecord, Visit
 from scrapy_neardup.state.visit_file import Status
@@ -124,9 +125,11 @@ class ConditionalRequests:
         """Whether a server may be asked, now or by the next crawl: validators are worth it."""
         return self._asks and not self._has_inline
 
-    def downloaded_inline(self) -> None:
-        """A callback fetched something else for its page, of which no server tells us."""
-        if not self.ask_any:
+    def bypassed(self, request: Request) -> None:
+        """A request is made that no callback yielded: perhaps of something that its page's items
+        say, of which no server tells us.
+        """
+        if not self.ask_any or not is_inline(request, self._crawler):
             return
         self._has_inline = True
         if not self._had_inline:

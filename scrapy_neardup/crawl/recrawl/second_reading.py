@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from scrapy.crawler import Crawler
 from scrapy.http import Request, Response
 from scrapy.http.request import NO_CALLBACK
@@ -15,6 +17,7 @@ from scrapy_neardup.crawl.pages.long_bodies import SHORT_BYTES
 from scrapy_neardup.crawl.recrawl.known_pages import KnownPages
 from scrapy_neardup.crawl.recrawl.visit_comparison import VisitComparison
 from scrapy_neardup.crawl.recrawl.visit_items import Fields
+from scrapy_neardup.crawl.requests.inline_downloads import OURS
 from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.detect.revision import Held, Revision
 
@@ -76,7 +79,8 @@ class SecondReading:
         return request.method == "GET" and not request.body and not is_cached
 
     async def _downloaded_again(self, request: Request) -> Response | None:
-        meta = {name: request.meta[name] for name in OF_A_DOWNLOAD if name in request.meta}
+        meta: dict[str, Any] = {OURS: True}
+        meta |= {name: request.meta[name] for name in OF_A_DOWNLOAD if name in request.meta}
         again = request.replace(
             callback=NO_CALLBACK, errback=None, cb_kwargs={}, meta=meta, dont_filter=True
         )
