@@ -178,11 +178,18 @@ class NearDuplicateSpiderMiddleware:
         decision = page.applied
         if decision is None or not decision.is_duplicate or self.repeats_itself(page, decision):
             return False
+        if self.asks_again(request, page):
+            return False
         if await self.session.pages.own_words(page) < FEW_WORDS:
             self.session.count(stats.LINKS_SPARED)
             return False
         self.session.count(stats.LINKS_PRUNED)
         return True
+
+    def asks_again(self, request: Request, page: CrawledPage) -> bool:
+        """Whether a request is for its page itself, which may say something else by then."""
+        made, key = page.response.request, self.session.urls.key
+        return made is not None and key(request) == key(made)
 
     def repeats_itself(self, page: CrawledPage, decision: Decision) -> bool:
         """Whether a page's original has the same key: one URL as far as the rules for URLs go.

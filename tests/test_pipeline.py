@@ -363,6 +363,21 @@ def test_links_that_only_say_how_to_fetch_them_are_pruned(mock_site: MockSite) -
     assert outcome.stat("links/pruned") == 1
 
 
+def test_a_page_that_is_asked_for_once_more_is_no_link_to_prune(mock_site: MockSite) -> None:
+    class Polls(PagesSpider):
+        def parse(self, response: Response) -> Iterator[Any]:
+            yield {"url": response.url}
+            if response.url not in self.asked:
+                self.asked.add(response.url)
+                yield response.request.replace(dont_filter=True)
+
+        asked: ClassVar[set[str]] = set()
+
+    outcome = pages(mock_site, Polls, "/page/1", "/copy/1", FOLLOW_DUPLICATES=False)
+    assert outcome.stat("links/pruned") == 0
+    assert mock_site.gets("/copy/1") == 2
+
+
 def test_an_endless_trap_of_equal_pages_ends_when_its_links_are_pruned(
     mock_site: MockSite,
 ) -> None:
