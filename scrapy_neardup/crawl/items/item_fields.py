@@ -12,6 +12,8 @@ from scrapy_neardup.errors import ItemUnreadable
 
 # Neither items nor wrapped in any: they need no adapter to tell.
 PLAIN = frozenset({str, bytes, int, float, bool, type(None), list, tuple, set, frozenset})
+# Where objects hold what is in no field; the latter two are pydantic's.
+ATTRIBUTES = "__dict__", "__pydantic_extra__", "__pydantic_private__"
 # How settings end that say where media pipelines find URLs, and what they say by default.
 URLS_FIELDS = "FILES_URLS_FIELD", "IMAGES_URLS_FIELD"
 DEFAULT_FIELDS = "file_urls", "image_urls"
@@ -44,14 +46,26 @@ def has_names(value: Any) -> bool:
 def named_values(value: Any, ignored: AbstractSet[str] = frozenset()) -> Iterator[tuple[str, Any]]:
     """What an item or a mapping holds, in its order, but for what has an ignored name.
 
+    Of an object also what is in no field: Scrapy exports none of that, but a pipeline may store it.
     Raises ItemUnreadable where code of its class does, at any of the values.
     """
     try:
-        for name, held in (value if isinstance(value, Mapping) else fields_of(value)).items():
+        for name, held in _held(value):
             if name not in ignored:
                 yield str(name), held
     except Exception as error:
         raise ItemUnreadable(f"a {type(value).__qualname__} cannot be read") from error
+
+
+def _held(value: Any) -> Iterator[tuple[Any, Any]]:
+    if isinstance(value, Mapping):
+        yield from value.items()
+        return
+    fields = fields_of(value)
+    yield from fields.items()
+    for place in ATTRIBUTES:
+        attributes = getattr(value, place, None) or {}
+        yield from ((name, attributes[name]) for name in attributes if name not in fields)
 
 
 def _adapter() -> Any:
