@@ -12,7 +12,7 @@ from scrapy.http import Request, Response
 
 from scrapy_neardup import stats
 from scrapy_neardup.crawl.first_step import FirstStep
-from scrapy_neardup.crawl.items.elsewhere import Wait, waits_first
+from scrapy_neardup.crawl.items.elsewhere import Wait, is_given_objects, waits_first
 from scrapy_neardup.crawl.items.source_page import CrawledPage
 from scrapy_neardup.crawl.requests.carrying import carries_nothing
 from scrapy_neardup.crawl.session import CrawlSession
@@ -160,9 +160,11 @@ class NearDuplicateSpiderMiddleware:
         return page.has_waited or wait.is_over
 
     def has_waited_first(self, response: Response) -> bool:
-        """Whether a callback may have waited before any of its outputs was there."""
-        callback = response.request.callback if response.request is not None else None
-        return waits_first(callback or getattr(self.crawler.spider, "parse", None))
+        """Whether a callback, or who made what it is given, may have waited before any output."""
+        request = response.request
+        callback = request.callback if request is not None else None
+        waits = waits_first(callback or getattr(self.crawler.spider, "parse", None))
+        return waits or is_given_objects(request)
 
     async def is_near(self, page: CrawledPage) -> bool:
         """Judge the page of an item: whether it is the copy of one that has other text."""

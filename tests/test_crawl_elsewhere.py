@@ -15,6 +15,7 @@ from scrapy.http import HtmlResponse, Request, Response
 from scrapy_neardup.crawl.items.elsewhere import (
     MAX_PAGE_BYTES,
     MAX_VALUES,
+    is_given_objects,
     said_by,
     says_more,
     waits_first,
@@ -96,6 +97,13 @@ def test_a_coroutine_waits_before_it_returns_its_items() -> None:
     assert waits_first(decorated(coroutine))
     assert not waits_first(generator)
     assert not waits_first(None)
+
+
+def test_what_a_component_made_for_a_callback_may_have_waited() -> None:
+    plain = {"place": 3, "of": {"name": "lamp"}, "path": ["a"]}
+    assert not is_given_objects(Request(PAGE.url, cb_kwargs=plain))
+    assert is_given_objects(Request(PAGE.url, cb_kwargs=plain | {"page": PAGE}))
+    assert not is_given_objects(None)
 
 
 class Waiting(PagesSpider):

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import cycle
 from typing import Any, ClassVar
 
@@ -330,6 +331,48 @@ class ShellSpider(IndexSpider):
         answer = await self.crawler.engine.download_async(api)
         yield {"shop": answer.json()["name"]}
         yield {"html": response.text, "of": answer.json()["name"]}
+
+
+class InjectedSpider(IndexSpider):
+    """Is given its items: they ask the interface behind the shell before the callback is called."""
+
+    name = "shell-and-injected-item"
+    custom_settings: ClassVar = {
+        "DOWNLOADER_MIDDLEWARES": {"scrapy_poet.InjectionMiddleware": 543},
+        "SPIDER_MIDDLEWARES": {"scrapy_poet.RetryMiddleware": 275},
+    }
+
+
+def one_shell_with_items(site: OrdinarySite, root: str) -> None:
+    from web_poet import HttpClient, HttpResponse, WebPage, field, handle_urls
+
+    @dataclass
+    class Shop:
+        url: str
+        is_open: bool
+
+    @handle_urls("")
+    class ShopPage(WebPage[Shop]):
+        def __init__(self, response: HttpResponse, http: HttpClient) -> None:
+            super().__init__(response)
+            self.http = http
+
+        @field
+        def url(self):
+            return str(self.response.url)
+
+        @field
+        async def is_open(self):
+            return (await self.http.get(self.url.replace("/app/", "/api/"))).json()["open"]
+
+    def parse_page(self, response: Any, shop: Shop):
+        yield shop
+
+    InjectedSpider.parse_page = parse_page
+    one_shell(site, root)
+
+
+case(one_shell_with_items, needs=("scrapy_poet", "web_poet"))(InjectedSpider)
 
 
 @case(one_shell)

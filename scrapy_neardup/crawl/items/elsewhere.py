@@ -13,12 +13,12 @@ from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
 
-from scrapy.http import Response, TextResponse
+from scrapy.http import Request, Response, TextResponse
 from scrapy.utils.asyncio import call_later
 from w3lib.html import replace_tags
 
 from scrapy_neardup.crawl.items.item_data import ADDRESS, OF_THE_VISIT
-from scrapy_neardup.crawl.items.item_fields import has_names, named_values
+from scrapy_neardup.crawl.items.item_fields import PLAIN, has_names, named_values
 
 # What a longer page says is not looked at, nor an item of more values.
 MAX_PAGE_BYTES, MAX_VALUES = 1 << 16, 32
@@ -46,6 +46,16 @@ class Wait:
 def waits_first(callback: Callable[..., Any] | None) -> bool:
     """Whether a callback is a coroutine, which returns its outputs after all that it waits for."""
     return callback is not None and iscoroutinefunction(unwrap(callback))
+
+
+def is_given_objects(request: Request | None) -> bool:
+    """Whether a callback is called with more than plain data: with what a component made for it.
+
+    That may have waited, as scrapy-poet does for page objects and items that ask an interface.
+    """
+    if request is None or not (given := request.cb_kwargs):
+        return False
+    return any(type(value) not in PLAIN and type(value) is not dict for value in given.values())
 
 
 def said_by(response: Response) -> str | None:
