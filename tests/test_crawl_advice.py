@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from crawls import Outcome, PagesSpider, crawl
-from mock_site import MockSite, page, prose
+from mock_site import MockSite, Reply, page, prose
 from scrapy import Request
 from scrapy.http import Response
 
@@ -105,6 +105,39 @@ def test_a_field_that_alone_keeps_many_items_is_named_with_the_setting_that_igno
     (hint,) = told(caplog, logging.INFO, "'rank' alone")
     assert hint.startswith("neardup: 10 items of pages that repeat another")
     assert hint.endswith("NEARDUP_IGNORE_FIELDS = ['name', 'rank']")
+
+
+class Refused(PagesSpider):
+    """Pages behind a list that they are linked on."""
+
+    def parse_seed(self, response: Response) -> Iterator[Any]:
+        yield response.follow("/list", self.parse_list)
+
+    def parse_list(self, response: Response) -> Iterator[Any]:
+        yield from response.follow_all(css="a")
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url}
+
+
+def test_a_site_that_refuses_many_pages_is_named_with_the_crawl_that_asks_again(
+    mock_site: MockSite, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    paths = [f"/p/{n}" for n in range(12)]
+    mock_site.add("/list", page("list", *paths))
+    for path in paths:
+        mock_site.pages[path] = Reply(status=403)
+    where = {"NEARDUP_STATE_DIR": str(tmp_path)}
+
+    def read(**options: str) -> Outcome:
+        return crawl(Refused, where | options, seed=mock_site.url("/page/seed"))
+
+    read()
+    (warning,) = told(caplog, logging.WARNING, "401 or 403")
+    assert warning.startswith("neardup: 12 of ")
+    for n, path in enumerate(paths):
+        mock_site.add(path, page(prose(n)))
+    assert len(read(NEARDUP_RECRAWL="changed").items) == 12
 
 
 class Shelves(PagesSpider):

@@ -27,6 +27,9 @@ MAX_NAMES = 10_000  # of fields, so that a large item does not hold up the crawl
 MIN_ALONE = 10  # items that one field alone kept, from which on it is named
 MAX_FIELDS_SHOWN = 3
 
+REFUSALS = (401, 403)  # as of a ban, or of a login that has expired
+MIN_REFUSED, REFUSED_SHARE = 10, 0.1  # of the responses, from which on they are named
+
 LEARN_TRUSTED = stats.LEARN_RULES.format("trusted")
 
 ITEMS = {"drop": "are dropped", "tag": "are tagged", "dry-run": "would be dropped"}
@@ -118,6 +121,8 @@ class Advice:
     ) -> None:
         """The crawl is over. counts: its stats. n_saved: downloads that rules saved for good."""
         self._fields.warn()
+        if self._folder is not None and self._settings.recrawl == "new":
+            warn_of_refusals(counts)
         logger.info("neardup: %s", closing_sentence(counts, self._settings))
         if learnt := learnt_sentence(counts, n_saved, self._folder):
             logger.info("neardup: %s", learnt)
@@ -130,6 +135,21 @@ class Advice:
                     name,
                     [*self._settings.ignore_fields, name],
                 )
+
+
+def warn_of_refusals(counts: Mapping[str, Any]) -> None:
+    """Say that the next crawl may not ask for pages that a site refused to give."""
+    n_responses = int(counts.get("downloader/response_count", 0))
+    n = sum(int(counts.get(f"downloader/response_status_count/{code}", 0)) for code in REFUSALS)
+    if n >= MIN_REFUSED and n >= REFUSED_SHARE * n_responses:
+        logger.warning(
+            "neardup: %s of %s responses were 401 or 403. The pages that link there count as read, "
+            "so that the next crawl with this state asks again only where it finds such a link on "
+            "another page. If the site refused them for a while, crawl it once with "
+            "NEARDUP_RECRAWL = 'changed', which reads known pages again",
+            f"{n:,}",
+            f"{n_responses:,}",
+        )
 
 
 def learnt_sentence(counts: Mapping[str, Any], n_saved: int, folder: Path | None) -> str | None:
