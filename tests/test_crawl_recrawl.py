@@ -626,6 +626,17 @@ def test_visits_of_other_tables_are_set_aside(mock_site: MockSite, tmp_path: Pat
     assert (tmp_path / f"{FILE}.damaged").exists()
 
 
+def test_a_file_of_visits_that_lost_all_it_had_is_named(
+    mock_site: MockSite, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    add_shop(mock_site, 2)
+    recrawl(mock_site, tmp_path)
+    assert "every page counts as new" not in caplog.text
+    (tmp_path / FILE).write_bytes(b"")
+    assert found(recrawl(mock_site, tmp_path)) == {"new": 3}
+    assert f"{tmp_path / FILE} is empty: every page counts as new" in caplog.text
+
+
 STRANGE = {
     "a status that is none": "UPDATE change SET status = 99",
     "a status of text": "UPDATE change SET status = 'gone'",

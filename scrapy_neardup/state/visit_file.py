@@ -164,6 +164,8 @@ def unusable(path: Path, error: Exception) -> StateError:
 
 def _connected(path: Path) -> sqlite3.Connection:
     refuse_links(path, *WRITTEN_BESIDE)
+    if path.exists() and not path.stat().st_size:
+        logger.warning("%s is empty: every page counts as new", path)
     os.close(os.open(path, os.O_CREAT | os.O_RDWR | O_NOFOLLOW, 0o600))
     # A crawl that is collected is closed by whatever thread the collector runs in.
     db = sqlite3.connect(path, timeout=BUSY_S, check_same_thread=False)
