@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mock_site import prose
 
 from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.detect.facts import (
@@ -142,6 +143,31 @@ def test_a_fact_in_the_place_of_one_in_other_words_is_a_difference(one: str, oth
     pair = row(around.format(one)), row(around.format(other))
     both = difference(*pair, FEW_PLACES), difference(*pair[::-1], FEW_PLACES)
     assert both == ("number or symbol", "number or symbol")
+    assert difference(*pair, FEW_PLACES + 1) is None
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("the concert is on 5 Jan. 2027 in town", "the concert is on 6 May 2027 in town"),
+        ("we open at 9 a.m. for 20 guests", "we open at 10:30 for 20 guests"),
+        ("it has 3 rooms; and 70 square metres", "it has 4 rooms and 70 square metres"),
+        ("with 6 rooms, and 70 square metres", "with 7 rooms: and 70 square metres"),
+        ("listed under No. 5 of 2026", "listed under case 6 of 2026"),
+        ("for 19! and 3 more", "for 20 and 3 more"),
+    ],
+)
+def test_a_number_that_changes_with_the_end_of_its_sentence_is_a_difference(
+    one: str, other: str
+) -> None:
+    pair = row(f"{TEXT}\n{one}\n{TEXT}"), row(f"{TEXT}\n{other}\n{TEXT}")
+    both = difference(*pair, FEW_PLACES), difference(*pair[::-1], FEW_PLACES)
+    assert both == ("number or symbol", "number or symbol")
+
+
+def test_a_fact_more_beside_one_whose_words_changed_is_one_whatever_its_sentence() -> None:
+    pair = row("it weighs 5 kg"), row("a length of 5 kg\nand 7 more")
+    assert difference(*pair, FEW_PLACES) == "number or symbol"
     assert difference(*pair, FEW_PLACES + 1) is None
 
 
@@ -417,3 +443,16 @@ def test_products_that_differ_in_one_fact_are_kept(change: str) -> None:
 
 def test_facts_can_be_ignored() -> None:
     assert kinds(CHANGES["price"], facts="ignore").count("near") > 30
+
+
+DATES = ("5 Jan. 2027", "6 May 2027", "7 June 2027", "8 Feb. 2027")
+
+
+def test_a_concert_is_kept_for_each_date_whether_or_not_its_month_has_a_full_stop() -> None:
+    hall = Detector(load_engine("auto"), load_index("permuted", blocks=7, distance=6))
+    line = "The concert of the town band will take place on {} in the hall of the castle at 20"
+    around = f"{prose('above')}\n{line}\n{prose('below')}"
+    texts = [*map(prose, range(10)), *map(around.format, DATES)]
+    pages = [hall.read(f"http://hall.example/{i}", text) for i, text in enumerate(texts)]
+    found = [hall.decide(page).kind for page in pages]
+    assert found == ["new"] * 11 + ["near-but-differs"] * 3

@@ -95,7 +95,7 @@ def test_every_negation_is_found_among_plain_words(kernel: ModuleType) -> None:
 
 
 # Rows of facts that are alike but for a few words and cells.
-WORD = st.sampled_from([0, 1, 2, 3, 0x1001_1002, 2**16, 2**32, 0x1003 << 48, 0x5555 << 40])
+WORD = st.sampled_from([0, 1, 2, 3, 0x1001_1002, 2**16, 2**32, 0x1003 << 48, 0x5555 << 40, 0x8001])
 ROWS = st.lists(st.lists(WORD, min_size=13, max_size=13), min_size=1, max_size=6)
 
 
@@ -111,6 +111,29 @@ def test_rows_of_facts_differ_as_the_twin_says(
         columns = row.copy(), rows, *differing
         assert same([b"", kernel.differences(*columns)], [b"", twin.differences(*columns)])
         assert same([b"", kernel.reworded(*columns[:3])], [b"", twin.reworded(*columns[:3])])
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "differ"),
+    [
+        (0x1005_2003, 0x2009_0000, True),  # each has what the other lacks, and other values
+        (0x1005_2003, 0x3008_0000, False),  # the same values, cut otherwise
+        (0x1005_2003, 0x1005_0000, False),  # one has more
+        (0x8005_0000, 0x0000_0000, True),  # eight more or eight fewer, modulo 16
+        (0xF005_1003, 0x0006_0000, True),  # sixteen there are counted as none
+    ],
+)
+def test_pages_differ_where_each_has_facts_that_the_other_lacks(
+    kernel: ModuleType, ours: int, theirs: int, differ: bool
+) -> None:
+    one, other = np.zeros((2, twin.FACT_WORDS), np.uint64)
+    one[0], other[0] = ours, theirs
+    differing = np.array([twin.FEW_PLACES, twin.FEW_PLACES + 1], np.float64)
+    for facts in (kernel, twin):
+        for pair in ((one, other), (other, one)):
+            rows = np.array([pair[1], pair[1]])
+            found = facts.differences(pair[0], rows, differing, differing)
+            assert (found == 3).tolist() == [differ, False]
 
 
 def test_every_negation_is_known_to_both(kernel: ModuleType) -> None:

@@ -10,7 +10,8 @@ more than the other is no such difference: it is left to similarity, but for pag
 otherwise all but equal (ONE_SIDED, ONE_SIDED_NEGATION). Nor are the same facts in another order,
 but for pages that differ in hardly more than the two that changed places (SWAPPED). Where pages are
 the same but for a few places (FEW_PLACES), a fact that stands there in the place of another counts
-whatever is around it: "1/2" in that of a check mark.
+whatever is around it, "1/2" in that of a check mark, and wherever its sentence ends: "5 Jan. 2027"
+are two, "6 May 2027" is one.
 
 In a brief line, a label and a value, any other word is a fact: between pages that are the same but
 for a few places (FEW_PLACES), unless it is only spelt in another way there (OTHER_WORD). In a line
@@ -37,7 +38,8 @@ kernels/numpy_twin/facts.py:
     1      a hash of the brief lines, each with the one before it
 
 A cell whose entries are equally many and whose sums differ holds a fact that was replaced. Where
-the numbers differ, facts were added or are gone, or a template was learnt meanwhile.
+the numbers differ, facts were added or are gone, or a template was learnt meanwhile; where one page
+has more entries in some cells and the other in others, facts stand in the place of others.
 """
 
 from __future__ import annotations

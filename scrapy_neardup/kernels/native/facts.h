@@ -664,18 +664,21 @@ static void pack(const Blocks *blocks, const Stated *stated, const uint8_t *are_
     put_wording(blocks, are_own, row);
 }
 
-/* A page's cells that have other values than another's, as many entries each: 1; 2 if they have as
- * many entries in all, and other values; 0 otherwise. */
+/* A page's cells that have other values than another's, as many entries each: 1; 2 if each page has
+ * some cells with more entries, and other values in all; 0 otherwise. */
 static int other_cells(const uint64_t *row, const uint64_t *other) {
-    uint32_t n_more = 0, value_more = 0;
+    uint32_t we = 0, they = 0, value_more = 0;
     for (int i = 0; i < CELLS; i++) {
         uint32_t ours = row[i / 4] >> 16 * (i % 4) & 0xFFFF;
         uint32_t theirs = other[i / 4] >> 16 * (i % 4) & 0xFFFF;
-        if (ours != theirs && ours >> 12 == theirs >> 12) return 1;
-        n_more += (theirs >> 12) - (ours >> 12);
+        uint32_t n_more = ((theirs >> 12) - (ours >> 12)) & 0xF; /* 8: either may have more */
+        if (ours == theirs) continue;
+        if (!n_more) return 1;
+        we |= n_more >= 8;
+        they |= n_more <= 8;
         value_more += (theirs & 0xFFF) - (ours & 0xFFF);
     }
-    return !(n_more & 0xF) && (value_more & 0xFFF) ? 2 : 0;
+    return we && they && (value_more & 0xFFF) ? 2 : 0;
 }
 
 /* Whether four hashes have one that is not among four others. */

@@ -357,14 +357,18 @@ def _cells(rows: U64Array) -> U16Array:
 
 
 def _in_other_words(ours: U16Array, theirs: U16Array) -> BoolArray:
-    """Which rows have as many facts, with other values, whatever words are around them.
+    """Which rows have facts that the other lacks and lack some that it has, with other values,
+    whatever words are around them.
 
     So in the place of one fact another stands that looks unlike it: "1/2" in that of a check mark.
+    Or their sentences end elsewhere: "5 Jan. 2027" makes two entries, "6 May 2027" one.
     """
     # Below zero both wrap around at 2^16, a multiple of what they are counted modulo.
-    n_more = np.add.reduce((theirs >> 12) - (ours >> 12), axis=1)
+    n_more = ((theirs >> 12) - (ours >> 12)) & 0xF  # of 8 either page may have more
     value_more = np.add.reduce((theirs & 0xFFF) - (ours & 0xFFF), axis=1)
-    other: BoolArray = (n_more & 0xF == 0) & (value_more & 0xFFF != 0)
+    we = np.logical_or.reduce(n_more >= 8, axis=1)
+    they = np.logical_or.reduce((n_more != 0) & (n_more <= 8), axis=1)
+    other: BoolArray = we & they & (value_more & 0xFFF != 0)
     return other
 
 
