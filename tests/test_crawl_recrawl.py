@@ -450,6 +450,57 @@ def test_a_site_out_of_order_changes_nothing(
     assert found(third) == {"unchanged": 13}
 
 
+def show_canteens(site: MockSite, day: str) -> None:
+    site.add("/start", page("start", *(f"/p/{i}" for i in range(8))))
+    for i in range(8):
+        dishes = "".join(f"<p>{prose(f'{day} {i} {n}', 4)}</p>" for n in range(5))
+        site.add(f"/p/{i}", f"<h1>{prose(i, 2)}</h1><p class=price>{day}</p>{dishes}")
+
+
+def test_pages_that_have_one_line_in_common_are_not_the_same(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    for run, day in enumerate(("Meat", "Fish", "Meat", "Meat")):
+        show_canteens(mock_site, day)
+        outcome = recrawl(mock_site, tmp_path)
+        assert outcome.stat("recrawl/reverted") == 0
+        assert len(outcome.items) == (8 if run < 3 else 0)
+
+
+def test_pages_that_say_sold_out_each_of_its_own_are_not_the_same(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    mock_site.add("/start", page("start", *(f"/p/{i}" for i in range(8))))
+    for said in ("<p class=price>Tickets<p>Buy now", "<p class=price>Sold out<p>Waiting list"):
+        for i in range(8):
+            mock_site.add(f"/p/{i}", f"<h1>{prose(i, 3)}</h1>{said}")
+        outcome = recrawl(mock_site, tmp_path)
+        assert len(outcome.items) == 8
+        assert outcome.stat("recrawl/reverted") == 0
+
+
+def close_shop(site: MockSite) -> None:
+    """All pages are the same, and the spider takes them for things."""
+    for i in range(8):
+        site.add(f"/p/{i}", "<h1>Sorry</h1><p class=price>We are being repaired</p>")
+
+
+def prices(outcome: Outcome) -> list[str]:
+    return sorted(item["price"] for item in outcome.items)
+
+
+def test_pages_that_were_the_same_do_not_become_it(mock_site: MockSite, tmp_path: Path) -> None:
+    add_shop(mock_site)
+    close_shop(mock_site)
+    recrawl(mock_site, tmp_path)
+    for i in range(8):
+        mock_site.add(f"/p/{i}", f"<h1>{i}</h1><p class=price>{10 + i}.00</p>")
+    second = recrawl(mock_site, tmp_path)
+    assert second.stat("recrawl/reverted") == 0
+    assert prices(second) == [f"{10 + i}.00" for i in range(8)]
+    assert recrawl(mock_site, tmp_path).items == []
+
+
 def test_a_site_whose_start_page_fails_loses_nothing(mock_site: MockSite, tmp_path: Path) -> None:
     add_shop(mock_site)
     recrawl(mock_site, tmp_path)

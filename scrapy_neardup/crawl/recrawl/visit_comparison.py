@@ -8,14 +8,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 from zipfile import BadZipFile
 
-import numpy as np
-
 from scrapy_neardup.crawl.fail_open import FailOpen
 from scrapy_neardup.crawl.recrawl.conditional import authority_of
 from scrapy_neardup.crawl.recrawl.visit_items import Fields, differing, unpacked_fields
 from scrapy_neardup.detect import sites
 from scrapy_neardup.detect.echoes import VisitEchoes
-from scrapy_neardup.detect.page_table import site_number
+from scrapy_neardup.detect.page_table import digest_of, site_number
 from scrapy_neardup.detect.revision import Lines, Noise, Revision, read_again
 from scrapy_neardup.errors import SnapshotError
 from scrapy_neardup.state.visit import FIRST, Visit, new_version
@@ -23,13 +21,12 @@ from scrapy_neardup.state.visit_file import Status
 from scrapy_neardup.state.visits import Visits
 
 MAX_ADDED, MAX_ADDED_CHARS = 20, 300  # new lines that are told, and how much of each
-MAX_TARGETS = 100_000  # lines of pages that were rewritten, counted to see if all have the same
+MAX_TARGETS = 100_000  # pages that were rewritten, counted to see if most are the same now
 ONE_THING = 3  # pages that must have become the same before a site counts as out of order
 MAX_EARLY = 1000  # pages that are judged once more when the crawl ends
 # Pages of a host that a crawl reads twice, to see what varies without a change; hosts of which any.
 MAX_TWICE, MAX_HOSTS = 12, 10_000
 RENEWED = 3  # of those, pages that are read twice though what varies on their host is known
-NOTHING_LEFT = -1
 
 
 class Revisit(NamedTuple):
@@ -108,7 +105,9 @@ class VisitComparison:
         self._by_fields = by_fields
         self._attempt = attempt
         self._early: list[Early] = []
-        self._targets: Counter[object] = Counter()  # line of a rewritten page → pages that have it
+        self._targets: Counter[bytes] = Counter()  # digest → pages that were rewritten into that
+        self._n_same = 0  # the most of them
+        self._sources: set[bytes] = set()  # digests of what these pages said before
         self._n_twice: Counter[int] = Counter()  # host → pages read twice
 
     def compare(
@@ -200,13 +199,13 @@ class VisitComparison:
                 self.noise.stayed(host, now.lines)
             return (Status.CHANGED if names else Status.UNCHANGED), [], 0
         if earlier.lines is None or now.lines is None:
-            self._targets[now.text] += 1
+            self._note_target(earlier, now.text + now.data)
             return Status.CHANGED, [], 0
         before = Lines.unpack(earlier.lines)
         found = self.noise.difference(host, before, now.lines, now.held)
         added = [now.shown[at][:MAX_ADDED_CHARS] for at in found.added[:MAX_ADDED]]
         if self.noise.is_rewritten(host, before, now.lines):
-            self._note_target(before, now.lines)
+            self._note_target(earlier, now.lines.masked.tobytes() + now.data)
             return Status.CHANGED, added, found.n_removed
         self._read(host, now)
         if names:
@@ -245,11 +244,20 @@ class VisitComparison:
         if now.lines is not None:
             self.noise.read(host, now.lines)
 
-    def _note_target(self, before: Lines, now: Lines) -> None:
-        """Count what a page was rewritten into, to see whether it is the same on most pages."""
-        new = np.setdiff1d(now.masked, before.masked).tolist() or [NOTHING_LEFT]
-        if len(self._targets) < MAX_TARGETS:
-            self._targets.update(new)
+    def _note_target(self, earlier: Visit, said: bytes) -> None:
+        """Count a page by what it says now, to see whether that is the same on most pages.
+
+        said: without numbers of its text. Pages that were the same before count once: they did
+        not become it.
+        """
+        source, target = earlier.text + earlier.data, digest_of(said)
+        has_room = len(self._sources) < MAX_TARGETS
+        if source in self._sources or not (has_room or target in self._targets):
+            return
+        if has_room:
+            self._sources.add(source)
+        self._targets[target] += 1
+        self._n_same = max(self._n_same, self._targets[target])
 
     def confirmed(self, visit: Visit) -> None:
         """A server says that a page is as it was at this visit."""
@@ -260,8 +268,7 @@ class VisitComparison:
 
     def is_out_of_order(self) -> bool:
         """Whether most known pages seem to have become the same thing."""
-        n_same = max(self._targets.values(), default=0)
-        return n_same >= ONE_THING and 2 * n_same > self.n_compared
+        return self._n_same >= ONE_THING and 2 * self._n_same > self.n_compared
 
     def minor(self) -> list[Early]:
         """Pages that passed as changed and, as is known now, differ in noise only."""
