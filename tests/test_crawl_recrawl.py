@@ -31,7 +31,7 @@ from scrapy_neardup.crawl.recrawl.visit_comparison import MAX_TWICE
 from scrapy_neardup.errors import SettingsError, StateError
 from scrapy_neardup.state import visit_file, visits
 from scrapy_neardup.state.visit import UNKNOWN, Visit
-from scrapy_neardup.state.visit_file import FILE, changes, opened, runs
+from scrapy_neardup.state.visit_file import FILE, Status, changes, opened, runs
 from scrapy_neardup.state.visits import MAX_WAITING, Visits
 from tests.crawls import Outcome, PagesSpider, crawl
 from tests.mock_site import MockSite, Reply, page, prose, redirect, running_site
@@ -501,6 +501,43 @@ def test_pages_that_were_the_same_do_not_become_it(mock_site: MockSite, tmp_path
     assert recrawl(mock_site, tmp_path).items == []
 
 
+@pytest.mark.parametrize("days", [1, 2])
+def test_what_passed_while_the_site_was_out_of_order_is_put_right(
+    mock_site: MockSite, tmp_path: Path, days: int
+) -> None:
+    add_shop(mock_site)
+    recrawl(mock_site, tmp_path)
+    whole = dict(mock_site.pages)
+    close_shop(mock_site)
+    for _ in range(days):
+        closed = recrawl(mock_site, tmp_path)
+        assert closed.stat("recrawl/reverted") == 1
+        assert len(closed.items) == 8
+    mock_site.pages.update(whole)
+    fine = recrawl(mock_site, tmp_path)
+    assert prices(fine) == ["12.50"] * 8
+    assert {item["neardup"]["status"] for item in fine.items} == {"changed"}
+    assert recrawl(mock_site, tmp_path).items == []
+
+
+def test_a_price_that_changed_while_most_pages_were_gone_is_put_right(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    add_shop(mock_site)
+    recrawl(mock_site, tmp_path)
+    whole = dict(mock_site.pages)
+    for i in range(2):
+        mock_site.add(f"/p/{i}", product(i, price="99"))
+    for i in range(2, 7):
+        mock_site.add(f"/p/{i}", "", status=404)
+    second = recrawl(mock_site, tmp_path)
+    assert second.stat("recrawl/reverted") == 1
+    assert prices(second) == ["99", "99"]
+    mock_site.pages.update(whole)
+    assert sorted(recrawl(mock_site, tmp_path).urls) == [mock_site.url(f"/p/{i}") for i in range(2)]
+    assert recrawl(mock_site, tmp_path).items == []
+
+
 def test_a_site_whose_start_page_fails_loses_nothing(mock_site: MockSite, tmp_path: Path) -> None:
     add_shop(mock_site)
     recrawl(mock_site, tmp_path)
@@ -795,6 +832,31 @@ def visit_of(visits: Visits, key: bytes) -> Visit:
     url, none = "http://a.example/", b""
     row = (key, visits.spider, "parse", 1, 1, none, 1, 0, 0.0, url, none, none, none)
     return Visit(*row, None, 0, None, None, 0)
+
+
+@pytest.mark.parametrize("is_cut_off", [False, True])
+def test_a_page_that_gave_no_item_in_a_run_taken_back_is_what_it_was(
+    tmp_path: Path, is_cut_off: bool
+) -> None:
+    """Unless the run was cut off: before, it may have read the page with an item."""
+    key = b"k" * 16
+    first = Visits(tmp_path, "shop", 5)
+    first.put(visit_of(first, key)._replace(text=b"before"))
+    first.flush()
+    first.end("finished")
+    first.close()
+    visits = Visits(tmp_path, "shop", 5)
+    changed = {"run": 2, "status": Status.CHANGED, "text": b"meanwhile"}
+    visits.put(visit_of(visits, key)._replace(**changed))
+    visits.flush()
+    if is_cut_off:
+        visits.close()
+        visits = Visits(tmp_path, "shop", 5)
+    visits.revert(lambda items: False)
+    restored = visits.visit(key, "parse")
+    visits.close()
+    assert restored is not None
+    assert restored.text == (key if is_cut_off else b"before")
 
 
 class Loop:

@@ -347,6 +347,19 @@ def test_a_site_that_answers_everything_alike_changes_nothing(fleet: Fleet) -> N
     assert found(third) == {"unchanged": 9}
 
 
+def test_what_passed_while_a_fleet_s_site_was_out_of_order_is_put_right(fleet: Fleet) -> None:
+    add_shop(fleet.site)
+    fleet.crawl("one")
+    for i in range(8):
+        fleet.site.add(f"/p/{i}", "<h1>Sorry</h1><p class=price>We are being repaired</p>")
+    second = fleet.crawl("two")
+    assert second.stat("recrawl/reverted") == 1
+    assert len(second.items) == 8
+    add_shop(fleet.site)
+    assert len(fleet.crawl("one").items) == 8
+    assert fleet.crawl("two").items == []
+
+
 def crawl_and_die(settings: dict[str, Any], seed: str) -> None:
     """A worker's process, killed when it reads a page whose items it does not yield."""
 

@@ -416,16 +416,18 @@ class SharedVisits(Visits):
             self._tell(visit)
             yield visit
 
-    def revert(self) -> None:
+    def revert(self, gave_items: Callable[[bytes], bool]) -> None:
         """Give pages that this worker found changed their earlier selves back."""
         self.flush()
-        rows = self._db.execute(_EARLIER, (self.spider,)).fetchall()
         for status, url in self._db.execute(_CHANGES, (self.run,)).fetchall():
             self._take_back(Status(status), url)
         self._how_ended, self._links_tell = REVERTED, False
-        super().revert()
-        for row in rows:
-            self._tell(Visit(*row))
+        super().revert(gave_items)
+
+    def _restored(self, gave_items: Callable[[bytes], bool]) -> Iterator[Visit]:
+        for visit in super()._restored(gave_items):
+            self._tell(visit)
+            yield visit
 
     def end(self, reason: str) -> None:
         """The run is over: workers that start from now on begin another one."""
@@ -610,7 +612,6 @@ _ENDED = "SELECT reason FROM run WHERE spider = ? AND started = ? AND ended IS N
 _OWN = "SELECT callback, run, passed, status, version FROM page WHERE key = ? AND spider = ?"
 _URL = "SELECT url FROM page WHERE key = ? AND spider = ? LIMIT 1"
 _CHANGES = "SELECT status, url FROM change WHERE run = ?"
-_EARLIER = "SELECT * FROM earlier WHERE spider = ?"
 _LIST_NEW = (
     "INSERT INTO change (run, time, status, url, target, what) "
     "SELECT first, time, 0, url, NULL, NULL FROM page WHERE spider = ? AND first > 0"

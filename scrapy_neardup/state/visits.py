@@ -18,7 +18,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import reduce
 from operator import xor
@@ -43,6 +43,7 @@ from scrapy_neardup.state.visit import (
     signed_learnt,
     status_of,
     unambiguous,
+    without_content,
 )
 from scrapy_neardup.state.visit_file import FILE, Change, Status, check_file, opened, unusable
 
@@ -173,12 +174,14 @@ class Visits:
 
     def put(self, visit: Visit) -> None:
         """A page was read; its earlier self is set aside until the run ends."""
-        signed = visit._replace(mac=code_of(self._key, self._name, visit))
-        self._waiting[visit.key, visit.callback] = signed
+        self._waiting[visit.key, visit.callback] = self._signed(visit)
         self._n_new[visit.key] = visit.n_new
         self._versions[visit.key] = visit.version
         if len(self._waiting) >= MAX_WAITING:
             self._make_room()
+
+    def _signed(self, visit: Visit) -> Visit:
+        return visit._replace(mac=code_of(self._key, self._name, visit))
 
     def _make_room(self) -> None:
         """Write what waits or, where that fails, forget the page that waits longest: it is read
@@ -408,16 +411,30 @@ class Visits:
             repeats = [now if one == was else one for one in visit.originals()]
             packed = b"".join(one.pack() for one in repeats if not (is_heir and one == now))
             copy = visit._replace(copy_of=None if is_heir else left.heir, repeats=packed)
-            yield copy._replace(mac=code_of(self._key, self._name, copy))
+            yield self._signed(copy)
 
-    def revert(self) -> None:
-        """Give pages that changed in this run their earlier selves back; nothing has left."""
+    def revert(self, gave_items: Callable[[bytes], bool]) -> None:
+        """Give pages that changed in this run their earlier selves back; nothing has left.
+
+        gave_items: whether a page did, by the `items` of its visit. Those have passed, so the
+        next ones pass, too, even if they say what the earlier self said.
+        """
         self.flush()
         with self._db:
-            self._db.execute(_RESTORE, (self.spider,))
+            self._db.executemany(PUT_VISIT, self._restored(gave_items))
             self._db.execute("DELETE FROM change WHERE run = ?", (self.run,))
             self._db.execute("UPDATE run SET reverted = 1 WHERE id = ?", (self.run,))
             self._forget_earlier()
+
+    def _restored(self, gave_items: Callable[[bytes], bool]) -> Iterator[Visit]:
+        """The earlier selves, without what they said where the page is to pass again."""
+        for *row, items in self._db.execute(_EARLIER, (self.spider,)):
+            visit = Visit(*row)
+            is_own = visit.mac == code_of(self._key, self._name, visit)
+            # Before a crash the run may have read the page with other items.
+            if is_own and (self.goes_on or gave_items(items)):
+                visit = self._signed(without_content(visit, self.run))
+            yield visit
 
     def _forget_earlier(self) -> None:
         self._db.execute(_FORGET_EARLIER, (self.spider,))
@@ -522,7 +539,11 @@ _MINOR = (
 )
 _DEPARTED = "UPDATE page SET status = ?, time = ? WHERE key = ? AND spider = ? AND callback = ?"
 _COPIES = "SELECT * FROM page WHERE copy_of = ? AND spider = ?"
-_RESTORE = "INSERT OR REPLACE INTO page SELECT * FROM earlier WHERE spider = ?"
+_EARLIER = (
+    "SELECT *, (SELECT items FROM page WHERE page.key = earlier.key "
+    "AND page.spider = earlier.spider AND page.callback = earlier.callback) "
+    "FROM earlier WHERE spider = ?"
+)
 _FORGET_EARLIER = "DELETE FROM earlier WHERE spider = ?"
 _COUNTS = (
     "SELECT status, count(*) FROM page WHERE spider = ? AND run = ? AND status < ? "

@@ -13,6 +13,7 @@ from scrapy_neardup.crawl.counts import Counts
 from scrapy_neardup.crawl.recorder import Recorder
 from scrapy_neardup.crawl.recrawl.conditional import ConditionalRequests
 from scrapy_neardup.crawl.recrawl.visit_comparison import VisitComparison
+from scrapy_neardup.crawl.recrawl.visit_items import gave_items
 from scrapy_neardup.ledger.schema import Entry, EntryKind
 from scrapy_neardup.state.visit import Departure
 from scrapy_neardup.state.visit_file import Status
@@ -62,7 +63,7 @@ class RecrawlEnd:
         departures = visits.departures(tells, limit) if ended else []
         n_gone = sum(one.target is None for one in departures)
         if not self._passes_all and self._is_outage(n_gone):
-            visits.revert()
+            visits.revert(gave_items)
             self._judge.echoes.forget_crawl()
         else:
             minor = self._comparison.minor()
@@ -123,8 +124,9 @@ class RecrawlEnd:
         self._count(stats.RECRAWL_REVERTED)
         logger.warning(
             "neardup: most known pages %s: the site seems out of order. Nothing counts as changed, "
-            "gone or moved, and the next crawl compares with what was there before. If the site "
-            "is as it should be, crawl once with NEARDUP_RECRAWL='all'",
+            "gone or moved, and the next crawl compares with what was there before; pages whose "
+            "items have passed pass once more. If the site is as it should be, crawl once with "
+            "NEARDUP_RECRAWL='all'",
             what,
         )
         return True

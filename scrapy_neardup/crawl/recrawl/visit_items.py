@@ -58,6 +58,11 @@ def packed_fields(fields: Fields | None) -> bytes:
     return zlib.compress(json.dumps(fields).encode("ascii"), 1)
 
 
+def gave_items(packed: bytes) -> bool:
+    """Whether a page did; also where they could not be read. packed: what is remembered of them."""
+    return packed != packed_fields([])
+
+
 def unpacked_fields(packed: bytes) -> Fields | None:
     """What packed_fields() was given. Raises ValueError, zlib.error."""
     if not packed:
