@@ -19,7 +19,6 @@ from scrapy.http import Response
 
 pytest.importorskip("redis", reason="the extra `redis` is not installed")
 
-from test_fleet_client import USER
 from test_fleet_frontier import Workers
 
 from scrapy_neardup.crawl.queues.fleet_queue import FleetQueue
@@ -1039,19 +1038,6 @@ def test_a_worker_that_may_not_ask_whether_requests_are_evicted_says_so(
     server.command("ACL", "SETUSER", "default", "-info")
     assert run(server, mock_site.url("/page/1")).stats["finish_reason"] == "finished"
     assert "Give its user +info" in caplog.text
-
-
-def test_a_worker_that_may_not_take_requests_makes_its_own_and_says_so(
-    server: RunningServer, mock_site: MockSite, caplog: pytest.LogCaptureFixture
-) -> None:
-    server.command("ACL", "SETUSER", *USER.split())
-    server.command("ACL", "SETUSER", "default", "off")
-    url = server.url.replace("redis://", "redis://worker:Pass%2Fword1@")
-    root = hub(mock_site, "/page/1", "/page/2")
-    outcome = crawl(Links, {"NEARDUP_BACKEND": url, "SCHEDULER": SCHEDULER}, root=root)
-    assert kept(outcome, mock_site) == Counter(["/hub", "/page/1", "/page/2"])
-    assert outcome.stats["finish_reason"] == "requests_lost"
-    assert "refuses to give requests" in caplog.text
 
 
 class Closing(Links):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from scrapy.crawler import Crawler
 from scrapy.utils.job import job_dir
 
-from scrapy_neardup.crawl.configured import is_inspection, joins_fleet
+from scrapy_neardup.crawl.configured import has_fleet_scheduler, is_inspection, joins_fleet
 from scrapy_neardup.crawl.fail_open import FailOpen
 from scrapy_neardup.crawl.jobdir import ForeignJob, is_of_job, open_frontier
 from scrapy_neardup.crawl.recorder import Recorder
@@ -79,7 +79,7 @@ class Resources:
         from scrapy_neardup.fleet.worker import FleetWorker  # speaks to a server: for fleets only
 
         assert crawler.stats
-        fleet = FleetWorker(settings, crawler.stats)
+        fleet = FleetWorker(settings, crawler.stats, has_fleet_scheduler(crawler))
         self.on_close(fleet.release)
         return fleet
 

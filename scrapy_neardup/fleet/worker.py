@@ -27,12 +27,14 @@ from scrapy_neardup.factory import (
     of_a_generation,
     ttl_s,
 )
+from scrapy_neardup.fleet import frontier_scripts, scripts, unlinked_scripts, visit_scripts
 from scrapy_neardup.fleet.client import Server, failures
 from scrapy_neardup.fleet.frontier import SharedFrontier
 from scrapy_neardup.fleet.futures import answer_of
 from scrapy_neardup.fleet.learnt_rules import SharedRules
 from scrapy_neardup.fleet.link import Link, Unanswered
 from scrapy_neardup.fleet.membership import Membership, OtherFleet
+from scrapy_neardup.fleet.permissions import ask_for, commands_of
 from scrapy_neardup.fleet.protocol import (
     LAYOUT,
     WORKER_BYTES,
@@ -70,10 +72,15 @@ class FleetWorker:
 
     queue: SharedFrontier | None = None
 
-    def __init__(self, settings: NearDupSettings, stats_: StatsCollector) -> None:
+    def __init__(
+        self, settings: NearDupSettings, stats_: StatsCollector, shares_requests: bool = False
+    ) -> None:
         """Agrees with the fleet on secret and specification.
 
-        Raises SettingsError, or FleetError if the fleet has another specification.
+        shares_requests: whether the queue is shared, which needs more permissions.
+
+        Raises SettingsError, or FleetError if the fleet has another specification, or the server's
+        user may not run all commands that are needed.
         """
         assert settings.backend
         blocks, (capacity, error_rate) = blocks_of(settings), of_a_generation(settings)
@@ -86,7 +93,7 @@ class FleetWorker:
         self._ttl_ms = ceil(1000 * (ttl_s(settings) or 0))
         self._hint_ms = ceil(1000 * DAY_S * settings.revisit_max) + 1
         try:
-            self.key = self._join(settings)
+            self.key = self._join(settings, shares_requests)
         except BaseException:
             self._server.close()
             raise
@@ -120,10 +127,12 @@ class FleetWorker:
         # the worker, and so none to the crawl: a finalizer can call it.
         self.release = partial(_give_back, self._link, self._server)
 
-    def _join(self, settings: NearDupSettings) -> int:
+    def _join(self, settings: NearDupSettings, shares_requests: bool) -> int:
         """Agree with the fleet on secret and specification; the secret."""
         prefix, key, stored = settings.backend_prefix, settings.key, ""
+        commands = _commands(recrawls=settings.recrawl != "new", shares_requests=shares_requests)
         try:
+            self._server.call(ask_for(prefix, commands))
             found = self._server.call(fleet(prefix))
             if found is None:
                 self._found(settings)
@@ -336,6 +345,13 @@ class FleetWorker:
 def _give_back(link: Link, server: Server) -> None:
     link.close(0.0)
     server.close()
+
+
+def _commands(*, recrawls: bool, shares_requests: bool) -> list[str]:
+    """Those of the server that a worker's scripts use."""
+    of_visits = (visit_scripts, unlinked_scripts) if recrawls else ()
+    of_requests = (frontier_scripts,) if shares_requests else ()
+    return commands_of(scripts, *of_visits, *of_requests)
 
 
 def _identity(settings: NearDupSettings, key: int) -> dict[str, Any]:

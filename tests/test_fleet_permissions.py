@@ -1,0 +1,99 @@
+"""What a server's user may not do is said before a worker writes anything."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from crawls import crawl
+from fleets import RunningServer, Worker
+from mock_site import MockSite
+from scrapy.http import Response
+
+pytest.importorskip("redis", reason="the extra `redis` is not installed")
+
+from test_fleet_client import FRONTIER_USER, RECRAWL_USER, USER
+from test_scheduler import SCHEDULER, Links, hub, kept
+
+from scrapy_neardup.errors import FleetError
+from scrapy_neardup.fleet import frontier_scripts, scripts, unlinked_scripts, visit_scripts
+from scrapy_neardup.fleet.permissions import commands_of
+
+
+def allow(server: RunningServer, user: str) -> str:
+    """The server's URL for a user that may do no more than is said."""
+    server.command("ACL", "SETUSER", *user.split())
+    return server.url.replace("//", "//worker:Pass%2Fword1@")
+
+
+def allowed(user: str) -> set[str]:
+    return {word[1:].upper() for word in user.split() if word.startswith("+")}
+
+
+def test_the_user_of_the_docs_may_run_what_the_scripts_run() -> None:
+    for_visits = commands_of(visit_scripts, unlinked_scripts)
+    assert {"HGET", "PEXPIRE", "TIME"} < set(for_visits)
+    assert allowed(USER) >= set(commands_of(scripts))
+    assert allowed(USER + " " + RECRAWL_USER) >= set(for_visits)
+    assert allowed(USER + " " + FRONTIER_USER) >= set(commands_of(frontier_scripts))
+
+
+@pytest.mark.parametrize("key", [None, 5])
+def test_a_worker_whose_user_may_not_do_all_is_refused_and_told_what(
+    key: int | None, server: RunningServer
+) -> None:
+    url = allow(server, USER.replace(" +get ", " ").replace("+hvals", ""))
+    with pytest.raises(FleetError, match=r"may not run .* ACL SETUSER <user> \+get \+hvals\."):
+        Worker(url, key=key)
+    assert server.command("DBSIZE") == ":0\r\n"
+
+
+def test_a_worker_is_told_what_crawling_again_needs(server: RunningServer) -> None:
+    url = allow(server, USER)
+    Worker(url).close()
+    with pytest.raises(FleetError, match=r"\+hgetall \+zadd \+zcount \+zrangebyscore \+zrem"):
+        Worker(url, recrawl="changed")
+    allow(server, f"worker {RECRAWL_USER}")
+    Worker(url, recrawl="changed").close()
+
+
+def test_a_worker_that_may_not_take_requests_is_refused_and_finds_all_once_it_may(
+    server: RunningServer, mock_site: MockSite
+) -> None:
+    root = hub(mock_site, "/page/1", "/page/2")
+    settings = {"NEARDUP_BACKEND": allow(server, USER), "SCHEDULER": SCHEDULER}
+    with pytest.raises(FleetError, match=r"\+decr \+decrby .* \+zscore"):
+        crawl(Links, settings, root=root)
+    assert server.command("DBSIZE") == ":0\r\n"
+    allow(server, f"worker {FRONTIER_USER}")
+    outcome = crawl(Links, settings, root=root)
+    assert kept(outcome, mock_site) == Counter(["/hub", "/page/1", "/page/2"])
+    assert outcome.stats["finish_reason"] == "finished"
+
+
+class Forbidding(Links):
+    """The server's user may not do something any more, from a page on."""
+
+    server: RunningServer
+    path: str
+    forbidden: str
+
+    def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
+        if response.url.endswith(self.path):
+            self.server.command("ACL", "SETUSER", "worker", f"-{self.forbidden}")
+        yield from super().parse(response)
+
+
+def test_a_worker_that_may_not_take_requests_any_more_makes_its_own_and_says_so(
+    server: RunningServer, mock_site: MockSite, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Now(Forbidding):
+        pass
+
+    Now.server, Now.path, Now.forbidden = server, "/hub", "zadd"
+    url = allow(server, f"{USER} {FRONTIER_USER}")
+    root = hub(mock_site, "/page/1", "/page/2")
+    outcome = crawl(Now, {"NEARDUP_BACKEND": url, "SCHEDULER": SCHEDULER}, root=root)
+    assert kept(outcome, mock_site) == Counter(["/hub", "/page/1", "/page/2"])
+    assert outcome.stats["finish_reason"] == "requests_lost"
+    assert "refuses to give requests" in caplog.text
