@@ -97,3 +97,23 @@ def test_a_worker_that_may_not_take_requests_any_more_makes_its_own_and_says_so(
     assert kept(outcome, mock_site) == Counter(["/hub", "/page/1", "/page/2"])
     assert outcome.stats["finish_reason"] == "requests_lost"
     assert "refuses to give requests" in caplog.text
+
+
+@pytest.mark.parametrize("forbidden", ["get", "sadd", "hdel", "del", "decrby", "zrem", "zscore"])
+def test_a_permission_that_was_taken_away_leaves_the_rest_to_the_next_run(
+    forbidden: str, server: RunningServer, mock_site: MockSite
+) -> None:
+    class Now(Forbidding):
+        pass
+
+    Now.server, Now.path, Now.forbidden = server, "/page/3", forbidden
+    paths = [f"/page/{n}" for n in range(1, 9)]
+    settings = {"NEARDUP_BACKEND": allow(server, f"{USER} {FRONTIER_USER}"), "SCHEDULER": SCHEDULER}
+    settings |= {"CONCURRENT_REQUESTS": 1, "CLOSESPIDER_TIMEOUT": 20}
+    root = hub(mock_site, *paths)
+    first = crawl(Now, settings, root=root)
+    allow(server, f"worker +{forbidden}")
+    second = crawl(Links, settings, root=root)
+    assert first.stats["finish_reason"] == "requests_lost"
+    assert second.stats["finish_reason"] == "finished"
+    assert {*kept(first, mock_site), *kept(second, mock_site)} == {"/hub", *paths}

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from scrapy_neardup.fleet import frontier_scripts as scripts
 from scrapy_neardup.fleet.link import Link
+from scrapy_neardup.fleet.permissions import whole
 from scrapy_neardup.fleet.protocol import LEASE_S, Call, LastAnswered, frontier_key
 from scrapy_neardup.sqlite_files import is_count
 from scrapy_neardup.state.mac import MAC_BYTES, REQUEST, is_mac, mac_of
@@ -153,7 +154,8 @@ class SharedFrontier:
 
     def left(self) -> Future[Left]:
         """What the queue holds."""
-        return self.ask(self._call(scripts.LEFT)._replace(read=lambda answer: Left(*answer)))
+        call = self._call(scripts.LEFT)._replace(script=scripts.LEFT)  # as it is: it writes nothing
+        return self.ask(call._replace(read=lambda answer: Left(*answer)))
 
     def push(self, requests: Sequence[QueuedRequest]) -> Future[list[int]]:
         """Queue requests; of each, 1 if it was queued, 0 if one of its id or key is known."""
@@ -257,7 +259,7 @@ class SharedFrontier:
         return self._call(script, number, n_answered, *arguments)._replace(read=read)
 
     def _call(self, script: str, *arguments: Any) -> Call:
-        return Call(script, self._key, (*self._who, *arguments), lambda answer: answer)
+        return Call(whole(script), self._key, (*self._who, *arguments), lambda answer: answer)
 
 
 def _each(n: int, answers: list[Any]) -> list[int]:

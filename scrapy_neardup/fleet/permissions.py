@@ -1,13 +1,14 @@
 """Whether the server's user may run every command of our scripts.
 
-A script that is refused in the middle keeps what it wrote before, so this is asked before the first
-of them writes.
+A script that is refused in the middle keeps what it wrote before. So a worker asks before its first
+script writes, and a script that would leave half of something asks itself, for a permission may be
+taken away while a crawl runs.
 """
 
 from __future__ import annotations
 
 import re
-from functools import partial
+from functools import lru_cache, partial
 from types import ModuleType
 
 from scrapy_neardup.errors import FleetError
@@ -15,28 +16,49 @@ from scrapy_neardup.fleet.protocol import Call, fleet
 
 _COMMAND = re.compile(r"\bcall\('([A-Z]+)'")  # no pcall: what that tries can be done without
 
-# KEYS[1]: a key of the fleet. ARGV: names of commands. Answer: those that may not be run. Redis 6
-# cannot tell. There are as many arguments as any of the commands needs: where EVAL had too few,
-# Redis 7.0.15 looked for keys behind them, and crashed.
+# The commands among some that may not be run. Redis 6 cannot tell. There are as many arguments as
+# any needs: where EVAL had too few, Redis 7.0.15 looked for keys behind them, and crashed.
 _FORBIDDEN = """
-local key, forbidden = KEYS[1], {}
-for _, name in ipairs(redis.acl_check_cmd and ARGV or {}) do
-  local is_known, may = pcall(redis.acl_check_cmd, name, key, key, key, key)
-  if not (is_known and may) then forbidden[#forbidden + 1] = name end
+local function forbidden(names)
+  local key, found = KEYS[1], {}
+  for _, name in ipairs(redis.acl_check_cmd and names or {}) do
+    local is_known, may = pcall(redis.acl_check_cmd, name, key, key, key, key)
+    if not (is_known and may) then found[#found + 1] = name end
+  end
+  return found
 end
-return forbidden
+"""
+
+# KEYS[1]: a key of the fleet. ARGV: names of commands. Answer: those that may not be run.
+_ASK = _FORBIDDEN + "return forbidden(ARGV)"
+
+# What makes a script one that is refused before it writes.
+_GUARD = """
+local lacks = forbidden({%s})
+if lacks[1] then return redis.error_reply('NOPERM may not run ' .. table.concat(lacks, ' ')) end
 """
 
 
 def commands_of(*modules: ModuleType) -> list[str]:
     """The commands without which the scripts of some modules fail."""
     texts = (text for module in modules for text in vars(module).values() if isinstance(text, str))
-    return sorted({command for text in texts for command in _COMMAND.findall(text)})
+    return _commands_in("".join(texts))
+
+
+def _commands_in(text: str) -> list[str]:
+    return sorted(set(_COMMAND.findall(text)))
+
+
+@lru_cache(maxsize=64)
+def whole(script: str) -> str:
+    """A script that does all it does, or nothing if the user may not run all its commands."""
+    names = ",".join(f"'{name}'" for name in _commands_in(script))
+    return _FORBIDDEN + _GUARD % names + script
 
 
 def ask_for(prefix: str, commands: list[str]) -> Call:
     """Whether the user may run some commands. Raises FleetError, which names those it may not."""
-    return Call(_FORBIDDEN, fleet(prefix).key, tuple(commands), partial(_check, commands))
+    return Call(_ASK, fleet(prefix).key, tuple(commands), partial(_check, commands))
 
 
 def _check(commands: list[str], answer: list[bytes]) -> bool:
