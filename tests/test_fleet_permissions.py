@@ -1,7 +1,7 @@
 """What a server's user may not do is said before a worker writes anything."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from test_scheduler import SCHEDULER, Links, hub, kept
 
 from scrapy_neardup.errors import FleetError
 from scrapy_neardup.fleet import frontier_scripts, scripts, unlinked_scripts, visit_scripts
+from scrapy_neardup.fleet.futures import pause
 from scrapy_neardup.fleet.permissions import commands_of
 
 
@@ -117,3 +118,29 @@ def test_a_permission_that_was_taken_away_leaves_the_rest_to_the_next_run(
     assert first.stats["finish_reason"] == "requests_lost"
     assert second.stats["finish_reason"] == "finished"
     assert {*kept(first, mock_site), *kept(second, mock_site)} == {"/hub", *paths}
+
+
+class Damaging(Links):
+    """Another program writes where the queue counts its requests, while a page is read for long."""
+
+    server: RunningServer
+
+    async def parse(self, response: Response, **kwargs: Any) -> AsyncIterator[Any]:
+        if response.url.endswith("/page/3"):
+            self.server.command("SET", "{neardup}:q:s:links:n", "9.5")
+            await pause(1.5)
+        for found in super().parse(response):
+            yield found
+
+
+def test_a_worker_that_was_refused_requests_ends_though_it_is_given_none_later(
+    server: RunningServer, mock_site: MockSite
+) -> None:
+    class Now(Damaging):
+        pass
+
+    Now.server = server
+    settings = {"NEARDUP_BACKEND": server.url, "SCHEDULER": SCHEDULER, "CONCURRENT_REQUESTS": 1}
+    root = hub(mock_site, "/page/1", "/page/2", "/page/3")
+    outcome = crawl(Now, settings | {"CLOSESPIDER_TIMEOUT": 15}, root=root)
+    assert outcome.stats["finish_reason"] == "requests_lost"

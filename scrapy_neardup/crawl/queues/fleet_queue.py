@@ -295,7 +295,7 @@ class FleetQueue:
             return False
         except Unanswered:
             return False
-        self._losses.answered()
+        self._losses.given(len(given.requests))
         self._note_loss()
         if not self._frontier.has_gone_back:  # by all answers of this round
             self._frontier.release(n_failures)

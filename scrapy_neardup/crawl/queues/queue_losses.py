@@ -149,9 +149,9 @@ class QueueLosses:
             )
         self._is_refused = True
 
-    def answered(self) -> None:
-        """The server gives requests, be they none."""
-        self._is_refused = False
+    def given(self, n_requests: int) -> None:
+        """The server has given so many requests. None does not show that it refuses no more."""
+        self._is_refused = self._is_refused and not n_requests
 
     # --- single requests
 
