@@ -30,6 +30,7 @@ from scrapy.http import Response
 
 pytest.importorskip("redis", reason="the extra `redis` is not installed")
 
+from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.fleet.client import Server, connect, is_passing
 from scrapy_neardup.fleet.frontier import SharedFrontier
 from scrapy_neardup.fleet.link import Unanswered
@@ -572,3 +573,28 @@ def test_merged_calls_are_carried_out_where_the_last_of_them_stands(server: Runn
         client.close()
     assert told == [b"visit of b", b"a is done", b"b is done"]
     assert answers == [b"a is done", [b"visit of b"], b"b is done"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("//", "//worker:wrong@", "Correct user and password in its URL"),
+        ("/0", "/99", "out of range.*Correct host and database in its URL"),
+        ("//", "//worker:Pass%2Fword1@", "no permissions to run.*what its user may do there"),
+        (r"127.0.0.1:\d+", "127.0.0.1:1", "does not answer.*Start the server, correct its URL, or"),
+    ],
+)
+def test_a_worker_that_cannot_join_is_told_what_to_correct(
+    old: str, new: str, said: str, server: RunningServer
+) -> None:
+    server.command("ACL", "SETUSER", *USER.split(), "-evalsha")
+    with pytest.raises(SettingsError, match=said) as refusal:
+        Worker(re.sub(old, new, server.url), key=None)
+    assert ("Start the server" in str(refusal.value)) == new.endswith(":1")
+
+
+def test_a_worker_that_does_not_trust_the_server_is_told_what_to_correct(tmp_path: Path) -> None:
+    with running_tls_server(tmp_path) as (server, _):
+        said = r"CERTIFICATE_VERIFY_FAILED.*Correct the host in its URL, or .* \?ssl_ca_certs=FILE"
+        with pytest.raises(SettingsError, match=said):
+            Worker(f"rediss://127.0.0.1:{server.port}/0", key=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -126,6 +127,19 @@ def is_passing(error: Exception) -> bool:
     if isinstance(error, raised.ResponseError) and not isinstance(error, passing):
         return str(error).startswith(PASSING_REFUSALS)
     return isinstance(error, failures())
+
+
+def correction(error: Exception) -> str:
+    """What is to be corrected where a server is there and cannot be used; "" if none answers."""
+    from redis import exceptions as raised
+
+    if isinstance(error, (raised.AuthenticationError, raised.AuthorizationError)):
+        return "Correct user and password in its URL"
+    if isinstance(error.__context__, ssl.SSLError):
+        return "Correct the host in its URL, or name what signs the certificate: ?ssl_ca_certs=FILE"
+    if is_passing(error) and not isinstance(error, WrongAnswer):
+        return ""
+    return "Correct host and database in its URL, or what its user may do there"
 
 
 class NodeDown(FleetError):

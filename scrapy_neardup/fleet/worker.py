@@ -28,7 +28,7 @@ from scrapy_neardup.factory import (
     ttl_s,
 )
 from scrapy_neardup.fleet import frontier_scripts, scripts, unlinked_scripts, visit_scripts
-from scrapy_neardup.fleet.client import Server, failures
+from scrapy_neardup.fleet.client import Server, correction, failures
 from scrapy_neardup.fleet.frontier import SharedFrontier
 from scrapy_neardup.fleet.futures import answer_of
 from scrapy_neardup.fleet.learnt_rules import SharedRules
@@ -143,11 +143,7 @@ class FleetWorker:
             self._membership.found(epoch, identity)
         except failures() + NONSENSE as error:
             if key is None:
-                raise SettingsError(
-                    f"NEARDUP_BACKEND does not answer, or refuses ({error}). Without "
-                    f"NEARDUP_KEY the fleet's secret is stored there. Start the server, or set "
-                    f"NEARDUP_KEY to the same 64-bit number for all workers"
-                ) from error
+                raise SettingsError(_no_secret(error)) from error
             self._membership = Membership(prefix, stored, _identity(settings, key))
         return key
 
@@ -352,6 +348,17 @@ def _commands(*, recrawls: bool, shares_requests: bool) -> list[str]:
     of_visits = (visit_scripts, unlinked_scripts) if recrawls else ()
     of_requests = (frontier_scripts,) if shares_requests else ()
     return commands_of(scripts, *of_visits, *of_requests)
+
+
+def _no_secret(error: Exception) -> str:
+    """Why a worker cannot ask for the fleet's secret, and what to do about that."""
+    if what := correction(error):
+        return f"the server of NEARDUP_BACKEND cannot be used so ({error}). {what}"
+    return (
+        f"NEARDUP_BACKEND does not answer ({error}). Without NEARDUP_KEY the fleet's secret is "
+        f"stored there. Start the server, correct its URL, or set NEARDUP_KEY to the same 64-bit "
+        f"number for all workers"
+    )
 
 
 def _identity(settings: NearDupSettings, key: int) -> dict[str, Any]:
