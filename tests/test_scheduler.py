@@ -1185,6 +1185,40 @@ def test_a_worker_that_begins_before_the_server_waits_for_it(
     assert kept(outcome, mock_site) == Counter(["/hub", "/page/1"])
 
 
+class Abandoned(Links):
+    """The server is killed, and stays away."""
+
+    server: RunningServer
+
+    def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
+        if response.url.endswith("/page/7"):
+            self.server.kill()
+        yield from super().parse(response)
+
+
+def test_a_crawl_without_its_server_waits_and_what_it_leaves_is_for_the_next_run(
+    tmp_path: Path, mock_site: MockSite, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = {"appendonly": "yes", "appendfsync": "always", "dir": tmp_path}
+    with running_server(**options) as server:
+
+        class Now(Abandoned):
+            pass
+
+        Now.server = server
+        pages = [f"/page/{n}" for n in range(1, 10)]
+        root = hub(mock_site, *pages)
+        first = run(server, root, Now, CONCURRENT_REQUESTS=1, CLOSESPIDER_TIMEOUT=4)
+        server.start()
+        second = run(server, root)
+    assert first.stats["finish_reason"] == "closespider_timeout"
+    assert "where the requests wait, failed" in caplog.text
+    assert "waits until the server is back" in caplog.text
+    assert len(kept(first, mock_site)) < 1 + len(pages)
+    assert second.stats["finish_reason"] == "finished"
+    assert {*kept(first, mock_site), *kept(second, mock_site)} == {"/hub", *pages}
+
+
 class Asking(Links):
     """Asks for more when there is nothing left to do."""
 

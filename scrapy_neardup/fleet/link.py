@@ -31,6 +31,16 @@ BEAT_S = 1.0
 MAX_BATCH = 512  # calls in a round trip
 MAX_WAITING = 1_000_000  # messages to be told; at a few hundred bytes each
 
+FAILED = (
+    "neardup: the server of NEARDUP_BACKEND failed (%s). The crawl goes on with what this worker "
+    "remembers, and tries again; further failures are only counted"
+)
+QUEUE_FAILED = (
+    "neardup: the server of NEARDUP_BACKEND, where the requests wait, failed (%s). This worker "
+    "makes those that it has, and then waits until the server is back; further failures are only "
+    "counted. Ctrl-C ends the crawl: the next run makes what the server still has, and reads again "
+    "the pages of which it was not told"
+)
 LACKS_NODE = (
     "neardup: a node of NEARDUP_BACKEND's cluster failed (%s). What it holds is not asked for "
     "until it is back; further failures are only counted"
@@ -88,13 +98,17 @@ class Link:
         beat: Call,
         beats_along: bool = False,
         try_again: Callable[[], None] = lambda: None,
+        has_queue: bool = False,
     ) -> None:
-        """send, try_again: of a Server. beat: the heartbeat; may raise OtherFleet."""
+        """send, try_again: of a Server. beat: the heartbeat; may raise OtherFleet.
+
+        has_queue: whether requests wait on the server.
+        """
         self.n_lost = self.n_refused = self.n_failures = 0
         self._send = send
         self._beat, self._beats_along = beat, beats_along
         self.has_left = False
-        self._try_again = try_again
+        self._try_again, self._has_queue = try_again, has_queue
         self._n_held = 0  # messages in front of _waiting that wait for a node of the cluster
         self._lacks_nodes = False
         self._retry_at, self._retry_pause = 0.0, FIRST_PAUSE_S
@@ -332,12 +346,7 @@ class Link:
             self._next_beat = 0.0  # the first thing to ask: the server may have lost its data
             self._withhold()
             self._turn_away(str(error))
-        self._log_once(
-            "failed",
-            "neardup: the server of NEARDUP_BACKEND failed (%s). The crawl goes on with what "
-            "this worker remembers, and tries again; further failures are only counted",
-            error,
-        )
+        self._log_once("failed", QUEUE_FAILED if self._has_queue else FAILED, error)
 
     def _withhold(self) -> None:
         self.n_failures += 1

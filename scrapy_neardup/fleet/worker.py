@@ -118,6 +118,7 @@ class FleetWorker:
             beat,
             beats_along=not self._server.is_cluster,
             try_again=self._server.try_again,
+            has_queue=shares_requests,
         )
         self._membership.ask = self._link.ask
         self.pages = SharedPages(
