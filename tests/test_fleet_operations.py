@@ -48,7 +48,8 @@ def test_status_tells_workers_and_what_waits(
     status = json.loads(capsys.readouterr().out)
     assert status["workers"] == 1
     queue = {"spider": "a spider", "waiting": 2, "leased": 1, "failed": 0}
-    assert status["queues"] == [queue | {"busy": 1, "idle": 0, "dead": 0, "lost": 0}]
+    queue |= {"busy": 1, "idle": 0, "dead": 0, "lost": 0, "stranded": 0}
+    assert status["queues"] == [queue]
     assert main(["fleet", "status", server.url]) == 0
     assert "a spider        2       1" in capsys.readouterr().out
     worker.close()
@@ -68,6 +69,22 @@ def test_check_names_what_could_lose_data(
         Worker(durable.url).close()
         assert main(["fleet", "check", durable.url]) == 0
     assert "nothing is wrong" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("forgotten", ["s:a%20spider:free", "workers"])
+def test_check_names_hosts_that_no_worker_comes_by(
+    forgotten: str, server: RunningServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    worker = Worker(server.url)
+    push(worker, 3)
+    if forgotten == "workers":
+        assert take(worker) == 1  # the host is the worker's
+    main(["fleet", "check", server.url])
+    assert "hosts of" not in capsys.readouterr().out
+    server.command("DEL", "{neardup}:q:" + forgotten)
+    assert main(["fleet", "check", server.url]) == 1
+    assert "1 hosts of 'a spider' have requests that wait" in capsys.readouterr().out
+    worker.close()
 
 
 def test_check_names_requests_that_the_server_has_lost(

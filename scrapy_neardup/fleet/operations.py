@@ -31,6 +31,26 @@ FILTERS = re.compile(rb":u:\d+\}(:t\d+)?$")  # not their slices
 # How many requests wait and how many are there, at one moment.
 COUNTED = "return {redis.call('GET', KEYS[1]) or '0', redis.call('HLEN', KEYS[2])}"
 
+# KEYS: of hosts of a spider, their requests that wait. ARGV: how the keys of the frontier begin,
+# and those of the spider there. Answer: how many of the hosts no worker comes by. See
+# frontier_scripts.py.
+STRANDED = """
+local Q, S, n = ARGV[1], ARGV[2], 0
+local spider = string.sub(S, #Q + 4)
+local function is_in(name, one) return redis.call('ZSCORE', name, one) end
+for _, key in ipairs(KEYS) do
+  local host = string.sub(key, #S + 4)
+  local owner = redis.call('HGET', Q .. ':owners', host)
+  local is_found = not owner and (is_in(S .. ':free', host) or is_in(S .. ':resting', host))
+  if owner and is_in(Q .. ':workers', string.sub(owner, 1, 4)) then
+    local is_ours = string.sub(owner, 5) == spider
+    is_found = not is_ours or is_in(S .. ':mine:' .. string.sub(owner, 1, 4), host)
+  end
+  if not is_found and redis.call('EXISTS', key) == 1 then n = n + 1 end
+end
+return n
+"""
+
 
 class Queue(NamedTuple):
     """The shared frontier of one spider."""
@@ -43,6 +63,7 @@ class Queue(NamedTuple):
     idle: int
     dead: int  # whose leases have expired; their requests are given out again bit by bit
     lost: int  # waiting, at least, of which the server has only the id
+    stranded: int  # hosts of requests that wait which no worker comes by
 
 
 class FleetStatus(NamedTuple):
@@ -119,7 +140,16 @@ class Operator:
             alive.count(b"i"),
             len(workers) - len(alive),
             max(0, n_waiting - n_there),
+            self._n_stranded(base),
         )
+
+    def _n_stranded(self, base: str) -> int:
+        """Hosts of a spider whose requests no worker comes by. Of a damaged queue, or by the
+        scripts of an earlier version."""
+        hosts, n = self._names(f"{base.removeprefix('{' + self._prefix)}:h:*"), 0
+        while some := list(islice(hosts, AT_ONCE)):
+            n += self._client.eval(STRANDED, len(some), *some, self._frontier, base)
+        return n
 
     def _servers(self) -> list[dict[str, Any]]:
         if hasattr(self._client, "get_nodes"):
@@ -310,6 +340,12 @@ def troubles(status: FleetStatus) -> list[str]:
         f"another NEARDUP_BACKEND_PREFIX"
         for queue in status.queues
         if queue.lost
+    ]
+    found += [
+        f"{queue.stranded:,} hosts of {queue.spider!r} have requests that wait, and no worker is "
+        f"given them: crawl again under another NEARDUP_BACKEND_PREFIX"
+        for queue in status.queues
+        if queue.stranded
     ]
     for info in status.servers:
         if info.get("maxmemory") and info.get("maxmemory_policy") != "noeviction":
