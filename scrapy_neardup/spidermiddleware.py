@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from functools import cached_property
 from typing import Any, Self
 
 from scrapy.crawler import Crawler
@@ -164,7 +165,16 @@ class NearDuplicateSpiderMiddleware:
         request = response.request
         callback = request.callback if request is not None else None
         waits = waits_first(callback or getattr(self.crawler.spider, "parse", None))
-        return waits or is_given_objects(request)
+        return waits or (self.injects and is_given_objects(request))
+
+    @cached_property
+    def injects(self) -> bool:
+        """Whether scrapy-poet makes what callbacks are given, and may wait for it before."""
+        assert self.crawler.engine
+        modules = (
+            type(one).__module__ for one in self.crawler.engine.downloader.middleware.middlewares
+        )
+        return any(module.partition(".")[0] == "scrapy_poet" for module in modules)
 
     async def is_near(self, page: CrawledPage) -> bool:
         """Judge the page of an item: whether it is the copy of one that has other text."""

@@ -49,7 +49,7 @@ def waits_first(callback: Callable[..., Any] | None) -> bool:
 
 
 def is_given_objects(request: Request | None) -> bool:
-    """Whether a callback is called with more than plain data: with what a component made for it.
+    """Whether a callback is called with more than plain data: perhaps what a component made for it.
 
     That may have waited, as scrapy-poet does for page objects and items that ask an interface.
     """
