@@ -136,15 +136,4 @@ def say_status(status: FleetStatus) -> None:
     say(f"{status.workers:,} workers live; the server uses {used / 1e6:,.1f} MB")
     say(f"the fullest shard of URLs has {status.fullest_shard} of {MAX_SLICES} slices")
     if status.queues:
-        header = (
-            "spider",
-            "waiting",
-            "leased",
-            "failed",
-            "busy",
-            "idle",
-            "dead",
-            "lost",
-            "stranded",
-        )
-        say_table(header, status.queues)
+        say_table(status.queues[0]._fields, status.queues)

@@ -2,7 +2,7 @@
 
 URLS_FORGOTTEN, without a payload: no URL recorded before, here or in a snapshot, counts as seen.
 PAGE_FORGOTTEN: the page of a URL, its payload, is known no longer.
-SPIDER: the name of one that crawls with the state.
+SPIDER: the number of one that crawls with the state, a digest of its name.
 FRONTIER: the number of a commit of the frontier (u64), on which URLs recorded later may count; 0:
 on none, because nothing waits there. So it is after URLS_FORGOTTEN, too.
 """
@@ -59,7 +59,7 @@ def unpack_page(payload: bytes) -> KeptPage:
 
 
 def pack_spider(name: str) -> bytes:
-    """The payload of a SPIDER record, which says no more of the name than its number."""
+    """The payload of a SPIDER record: the number of the spider of a name."""
     return blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 

@@ -14,7 +14,7 @@ from scrapy.http import FormRequest, JsonRequest
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import SitemapSpider
 
-from .cases import IndexSpider, Local, case
+from .cases import POET, IndexSpider, Local, case
 from .site import Ask, OrdinarySite, blurb, json_reply, template
 
 N_PAGES = 10
@@ -337,10 +337,7 @@ class InjectedSpider(IndexSpider):
     """Is given its items: they ask the interface behind the shell before the callback is called."""
 
     name = "shell-and-injected-item"
-    custom_settings: ClassVar = {
-        "DOWNLOADER_MIDDLEWARES": {"scrapy_poet.InjectionMiddleware": 543},
-        "SPIDER_MIDDLEWARES": {"scrapy_poet.RetryMiddleware": 275},
-    }
+    custom_settings: ClassVar = POET
 
 
 def one_shell_with_items(site: OrdinarySite, root: str) -> None:

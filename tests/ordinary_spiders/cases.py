@@ -50,6 +50,13 @@ class Local:
         self.sitemap_urls = [f"{root}/sitemap.xml"]
 
 
+# What scrapy-poet needs to make what a callback's arguments name.
+POET = {
+    "DOWNLOADER_MIDDLEWARES": {"scrapy_poet.InjectionMiddleware": 543},
+    "SPIDER_MIDDLEWARES": {"scrapy_poet.RetryMiddleware": 275},
+}
+
+
 class OfCrawler:
     """A pipeline that knows its crawler."""
 

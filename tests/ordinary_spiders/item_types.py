@@ -14,7 +14,7 @@ from mock_site import prose
 from scrapy.exceptions import DropItem
 from scrapy.loader import ItemLoader
 
-from .cases import IndexSpider, case
+from .cases import POET, IndexSpider, case
 from .site import OrdinarySite, blurb, product, template
 
 
@@ -142,10 +142,7 @@ class PoetSpider(IndexSpider):
     """Takes its items from page objects; the callback only names the type it wants."""
 
     name = "item-poet"
-    custom_settings: ClassVar = {
-        "DOWNLOADER_MIDDLEWARES": {"scrapy_poet.InjectionMiddleware": 543},
-        "SPIDER_MIDDLEWARES": {"scrapy_poet.RetryMiddleware": 275},
-    }
+    custom_settings: ClassVar = POET
 
 
 def poet_pages(site: OrdinarySite, root: str) -> None:
