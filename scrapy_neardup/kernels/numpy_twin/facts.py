@@ -12,7 +12,7 @@ import re
 import unicodedata
 from functools import cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -112,6 +112,7 @@ SPACE, FEED, WORD, DIGIT, SYMBOL, EDGES, ENDS, FORMAT, HIDDEN, CONTEXT, ALONE = 
 # equal hashes writes the page.
 
 U16Array = np.ndarray[Any, np.dtype[np.uint16]]
+Runs = tuple[I64Array, I64Array]  # where they begin and end (exclusive)
 Sentences = tuple[I64Array, U64Array, U64Array, I64Array, U64Array]
 
 
@@ -462,71 +463,121 @@ def _table() -> U32Array:
     return np.zeros(0x110000, dtype=np.uint32)  # 0: not looked up yet, or NUL
 
 
+class _Text(NamedTuple):
+    """Characters, what their prefixes sum up to, and where lines end and sentences begin."""
+
+    codes: U64Array
+    kinds: U32Array
+    sums: U64Array  # of _running_sums()
+    line_ends: I64Array
+    sentences: I64Array  # where they begin, but the first
+
+    def hashes(self, runs: Runs) -> U64Array:
+        return _hashes(self.sums, *runs)
+
+
+class _Words(NamedTuple):
+    """Words, as runs of characters, in order."""
+
+    runs: Runs
+    hashes: U64Array
+    negate: BoolArray  # which are "not" and its like
+    are_units: BoolArray  # which say what a fact counts
+    are_plain: BoolArray  # which are neither, nor parts of facts
+
+
 def _sentences(entries: U32Array) -> Sentences:
     """Line, mask and value of each sentence with facts; line and hash of each negation."""
     if not len(entries):
         return _none()
-    kinds, codes = (
-        entries & np.uint32((1 << CODE_SHIFT) - 1),
-        (entries >> CODE_SHIFT).astype(np.uint64),
-    )
-    feeds = kinds & FEED != 0
-    blank = feeds | (kinds & SPACE != 0)
-    after_end = np.append(False, kinds[:-1] & ENDS != 0)
-    sentence_starts = np.flatnonzero(feeds | (blank & after_end))
-    sums = _running_sums(codes)
-
-    starts, ends = _stripped(_runs(~blank), kinds)
-    is_fact = _any_within(kinds & DIGIT != 0, starts, ends) | (
-        ((kinds[starts] | kinds[ends - 1]) & SYMBOL) != 0
-    )
-    is_fact |= (ends - starts == 1) & (kinds[starts] & ALONE != 0)
-    starts, ends = starts[is_fact], ends[is_fact]
-
-    words = _runs(kinds & (WORD | DIGIT) != 0)
-    hashes = _hashes(sums, *words)
-    negates = _among(hashes, negation_hashes()) | _contracted(codes, *words)
-    fact_before = np.searchsorted(starts, words[0], "right") - 1
-    in_fact = (fact_before >= 0) & (words[0] < np.append(ends, 0)[fact_before])
-    negates &= ~in_fact
-    units = _units(words, in_fact, fact_before, sentence_starts, starts) & ~negates
-
-    is_event = negates | units
-    at = np.concatenate([starts, words[0][is_event]])
+    text = _text_of(entries)
+    facts = _facts(text.kinds)
+    words = _words(text, facts)
+    at, values = _values(text, facts, words)
     if not len(at):
         return _none()
-    event = np.concatenate([_hashes(sums, starts, ends), hashes[is_event]])
-    order = np.argsort(at, kind="stable")
-    at, event = at[order], event[order]
-    found = np.searchsorted(sentence_starts, at)
-    first = np.flatnonzero(np.append(True, found[1:] != found[:-1]))
-    place = np.arange(len(at)) - np.repeat(first, np.diff(np.append(first, len(at))))
-    values = np.add.reduceat(fmix64(event + fmix64(place.astype(np.uint64) + _u(1))), first)
+    masks = _masks(text, facts, words, np.searchsorted(text.sentences, at))
+    lines = np.searchsorted(text.line_ends, at)
+    return lines, fmix64(masks), fmix64(values), *_negations(text, words)
 
-    rest = ~in_fact & ~is_event
-    around = np.append(_u(0), np.cumsum(fmix64(hashes[rest]), dtype=np.uint64))
-    of_word, stated = np.searchsorted(sentence_starts, words[0][rest]), found[first]
-    low, high = np.searchsorted(of_word, stated), np.searchsorted(of_word, stated, "right")
-    masks = around[high] - around[low]
-    bare = high == low
-    if bare.any():
-        of_fact = np.searchsorted(sentence_starts, starts)
-        alone = _among(of_fact, stated[bare])
-        shapes = _shapes(codes, kinds, starts[alone], ends[alone])
-        sums = np.append(_u(0), np.cumsum(shapes, dtype=np.uint64))
-        low = np.searchsorted(of_fact[alone], stated[bare])
-        high = np.searchsorted(of_fact[alone], stated[bare], "right")
-        masks[bare] = sums[high] - sums[low]
-    line_ends = np.flatnonzero(feeds)
-    lines = np.searchsorted(line_ends, at[first])
-    negation_lines = np.searchsorted(line_ends, words[0][negates])
-    following = np.append(hashes[1:], _u(0))
-    negations = fmix64(hashes[negates] + fmix64(following[negates]))
-    return lines, fmix64(masks), fmix64(values), negation_lines, negations
+
+def _text_of(entries: U32Array) -> _Text:
+    kinds = entries & np.uint32((1 << CODE_SHIFT) - 1)
+    codes = (entries >> CODE_SHIFT).astype(np.uint64)
+    feeds = kinds & FEED != 0
+    after_end = np.append(False, kinds[:-1] & ENDS != 0)
+    begin = np.flatnonzero(feeds | ((kinds & SPACE != 0) & after_end))
+    return _Text(codes, kinds, _running_sums(codes), np.flatnonzero(feeds), begin)
+
+
+def _facts(kinds: U32Array) -> Runs:
+    """The tokens that state facts."""
+    starts, ends = _stripped(_runs(kinds & (SPACE | FEED) == 0), kinds)
+    state = _any_within(kinds & DIGIT != 0, starts, ends)
+    state |= (kinds[starts] | kinds[ends - 1]) & SYMBOL != 0
+    state |= (ends - starts == 1) & (kinds[starts] & ALONE != 0)
+    return starts[state], ends[state]
+
+
+def _words(text: _Text, facts: Runs) -> _Words:
+    runs = _runs(text.kinds & (WORD | DIGIT) != 0)
+    hashes = text.hashes(runs)
+    fact_before = np.searchsorted(facts[0], runs[0], "right") - 1
+    in_fact = (fact_before >= 0) & (runs[0] < np.append(facts[1], 0)[fact_before])
+    negate = (_among(hashes, negation_hashes()) | _contracted(text.codes, *runs)) & ~in_fact
+    units = _units(runs, in_fact, fact_before, text.sentences, facts[0]) & ~negate
+    return _Words(runs, hashes, negate, units, ~(in_fact | negate | units))
+
+
+def _values(text: _Text, facts: Runs, words: _Words) -> tuple[I64Array, U64Array]:
+    """Where the first fact, unit or negation of each sentence is, and a hash of all in order."""
+    stated = words.negate | words.are_units
+    at = np.concatenate([facts[0], words.runs[0][stated]])
+    if not len(at):
+        return at, np.empty(0, np.uint64)
+    hashes = np.concatenate([text.hashes(facts), words.hashes[stated]])
+    order = np.argsort(at, kind="stable")
+    at, hashes = at[order], hashes[order]
+    sentences = np.searchsorted(text.sentences, at)
+    first = np.flatnonzero(np.append(True, sentences[1:] != sentences[:-1]))
+    place = np.arange(len(at)) - np.repeat(first, np.diff(np.append(first, len(at))))
+    placed = fmix64(hashes + fmix64(place.astype(np.uint64) + _u(1)))
+    return at[first], np.add.reduceat(placed, first)
+
+
+def _masks(text: _Text, facts: Runs, words: _Words, sentences: I64Array) -> U64Array:
+    """Of each sentence the sum of its plain words; where it has none, of its facts' looks."""
+    starts = words.runs[0][words.are_plain]
+    of_word = np.searchsorted(text.sentences, starts)
+    masks, n_words = _sums_of(fmix64(words.hashes[words.are_plain]), of_word, sentences)
+    is_bare = n_words == 0
+    if is_bare.any():
+        of_fact = np.searchsorted(text.sentences, facts[0])
+        alone = _among(of_fact, sentences[is_bare])
+        shapes = _shapes(text.codes, text.kinds, facts[0][alone], facts[1][alone])
+        masks[is_bare], _ = _sums_of(shapes, of_fact[alone], sentences[is_bare])
+    return masks
+
+
+def _sums_of(hashes: U64Array, sentences: I64Array, asked: I64Array) -> tuple[U64Array, I64Array]:
+    """Of each sentence asked for, the sum of its hashes, and how many they are.
+
+    sentences: of each hash, ascending.
+    """
+    sums = np.append(_u(0), np.cumsum(hashes, dtype=np.uint64))
+    low, high = np.searchsorted(sentences, asked), np.searchsorted(sentences, asked, "right")
+    return sums[high] - sums[low], high - low
+
+
+def _negations(text: _Text, words: _Words) -> tuple[I64Array, U64Array]:
+    """Of each negation its line, and a hash of it and the word after it."""
+    lines = np.searchsorted(text.line_ends, words.runs[0][words.negate])
+    following = np.append(words.hashes[1:], _u(0))[words.negate]
+    return lines, fmix64(words.hashes[words.negate] + fmix64(following))
 
 
 def _units(
-    words: tuple[I64Array, I64Array],
+    words: Runs,
     in_fact: BoolArray,
     fact_before: I64Array,
     sentence_starts: I64Array,
@@ -549,15 +600,15 @@ def _none() -> Sentences:
     return none, numbers, numbers, none, numbers
 
 
-def _runs(inside: BoolArray) -> tuple[I64Array, I64Array]:
-    """Where runs of True begin and end (exclusive); shape (runs,) each."""
+def _runs(inside: BoolArray) -> Runs:
+    """The runs of True."""
     padded = np.zeros(len(inside) + 2, dtype=bool)
     padded[1:-1] = inside
     edges = np.flatnonzero(padded[1:] != padded[:-1])
     return edges[::2], edges[1::2]
 
 
-def _stripped(tokens: tuple[I64Array, I64Array], kinds: U32Array) -> tuple[I64Array, I64Array]:
+def _stripped(tokens: Runs, kinds: U32Array) -> Runs:
     """The tokens without punctuation at their edges; those of nothing else are left out."""
     core = np.flatnonzero(kinds & (SPACE | FEED | EDGES) == 0)
     low, high = np.searchsorted(core, tokens[0]), np.searchsorted(core, tokens[1])
