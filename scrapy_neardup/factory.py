@@ -195,7 +195,7 @@ def detector_options(settings: NearDupSettings) -> dict[str, Any]:
         "boilerplate": settings.boilerplate,
         "template_bytes": settings.template_mb * 1_000_000,
         "facts": settings.facts,
-        "whole_pages": settings.compare == "page",
+        "whole_pages": settings.compare == "page" or bool(settings.item_fields),
         "contained": settings.contained,
         "admit": settings.index_admit,
     }

@@ -334,6 +334,44 @@ def test_a_word_spelt_in_another_way_is_not_replaced(one: str, other: str) -> No
     assert rewording(one, other) == rewording(other, one) == OTHERWISE
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Free parking in front of the house ✔", "Free parking in front of the house ✘"),
+        ("Average customer rating: ★★★☆☆", "Average customer rating: ★★☆☆☆"),
+        (f"{TEXT} within 3 days", f"{TEXT} within 5 days"),
+        (f"{TEXT} and it is not red", f"{TEXT} and it is never red"),
+        (f"{TEXT} 4\n{TEXT} 5", f"{TEXT} 5\n{TEXT} 4"),
+    ],
+)
+def test_another_fact_in_lines_of_templates_rewords_a_page(one: str, other: str) -> None:
+    assert rewording(one, other) == rewording(other, one) == REPLACED
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (f"{TEXT}\n{TEXT} and it is not red", f"{TEXT}\n{TEXT} and it is now red"),
+        (
+            f"{TEXT}\nall of it is made by hand in our shop today",
+            f"{TEXT}\nall of it is ★ made by hand in our shop today",
+        ),
+    ],
+)
+def test_a_fact_more_in_lines_of_templates_rewords_a_page_otherwise(one: str, other: str) -> None:
+    assert rewording(one, other) == rewording(other, one) == OTHERWISE
+
+
+def test_another_title_or_heading_of_a_template_rewords_a_page_otherwise() -> None:
+    def page(title: str, heading: str) -> U64Array:
+        return row(TEXT, title, heading, are_own=False)
+
+    first = page("Available | Shop", "Open for guests")
+    rest = page("Sold out | Shop", "Open for guests"), page("Available | Shop", "Closed now")
+    found = reworded(first, np.array([*rest, first]), np.zeros(3)).tolist()
+    assert found == [OTHERWISE, OTHERWISE, 0]
+
+
 def test_words_of_long_lines_reword_nothing() -> None:
     assert not rewording(f"{TEXT} is red today", f"{TEXT} is blue today")
 

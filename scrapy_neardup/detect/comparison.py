@@ -18,7 +18,7 @@ class Comparison:
 
     limits         of the detector: own parts of fewer than min_words words are not compared
     compare_facts  False: pages never differ in facts
-    whole_pages    True: pages of which a brief line has other words differ, too
+    whole_pages    True: pages that are reworded differ, too, as facts.differences_of_wholes has it
     key            of the sketches
     """
 

@@ -96,7 +96,8 @@ class Detector:
     facts        "compare": a page is no copy where title, heading, number, symbol or negation
                  differ from the page that it is near (facts.py); "ignore": they may
     whole_pages  True: a page is all that is kept of itself, so that it is no copy either where
-                 other words stand in a brief line, one of a template included (facts.py);
+                 other words stand in a brief line, or other facts in any, templates' included
+                 (facts.py);
                  False: Decision.wording says so of a copy, whose items decide
     contained    "keep": a page that holds an earlier one whole and says more is named and kept,
                  as kind "contains"; "drop": it is near that page. Found among pages of the same

@@ -20,6 +20,8 @@ near pages that are the same but for such words or lines (TWO_PLACES) are reword
 word is spelt in another way, too: of an item that is the page as a whole a brief line may be all
 that matters, and of a record another word in it. So are those with the same words in brief lines,
 or the same facts, in another order, however much else differs: a duty roster, a list of prices.
+So, too, are those that differ in a fact or negation that stands in a template's line, or in a title
+or heading of one.
 
 A page's facts are stored in FACT_WORDS words of 64 bits, and the limits named here are those of
 kernels/numpy_twin/facts.py:
@@ -35,7 +37,10 @@ kernels/numpy_twin/facts.py:
     1      how those in brief lines are spelt
     2      how the words of all brief lines are spelt, templates included
     2      how many words there are in lines of COUNTED words at most
-    1      a hash of the brief lines, each with the one before it
+    1      what the page says as a whole, templates included: in the lower 4 bits how many facts and
+           negations, in the next 20 a sum of their hashes, each sentence's with its place among
+           them, in 16 one of title and headings, in 24 one of the brief lines, each with the one
+           before it
 
 A cell whose entries are equally many and whose sums differ holds a fact that was replaced. Where
 the numbers differ, facts were added or are gone, or a template was learnt meanwhile; where one page
@@ -145,5 +150,5 @@ def reworded(row: U64Array, rows: U64Array, n_differing: F64Array) -> I64Array:
 
 
 def wording_of(row: U64Array) -> int:
-    """What tells a page's brief lines and the order of its facts from those of others: 64 bits."""
+    """What tells a page's brief lines and facts, in their order, from those of others: 64 bits."""
     return int(row[ORDER_AT] ^ row[SUM_AT])

@@ -1,4 +1,4 @@
-"""Pages of equal text told apart by a brief line that many share, or by the place of a word."""
+"""Pages of equal text told apart by what many share: a brief line, a fact, a place."""
 
 from collections.abc import Callable
 from itertools import product
@@ -75,6 +75,25 @@ def ranking(n: int, variant: int) -> str:
     return "<ol>" + "".join(f"<li>{name}" for name in names) + "</ol>"
 
 
+def amenities(n: int, variant: int) -> str:
+    """Two lines that stand on every page, each with a mark of its own."""
+    parking, pets = ("✔✘"[mark] for mark in divmod(variant, 2))
+    return f"<p>Free parking in front {parking}</p><p>Pets in all rooms {pets}</p>"
+
+
+def term(n: int, variant: int) -> str:
+    """A number in a long line."""
+    days = (3, 5, 8, 14)[variant]
+    return f"<p>Whoever does not like it may send it back to our shop within {days} days.</p>"
+
+
+def denial(n: int, variant: int) -> str:
+    """A negation in a long line in the middle of a page."""
+    may = ("now", "not", "never", "not without us")[variant]
+    said = f"From next Monday on visitors may {may} use the road that follows the river."
+    return f"<p>{said}</p><p>{prose(f'road {n}', 60)}</p>"
+
+
 def handed_round(n: int, variant: int, values: list[str]) -> list[tuple[str, str]]:
     """The same labels in each variant; each value goes some labels further from one to the next."""
     labels = Random(n).sample(NAMES, len(values))
@@ -122,8 +141,9 @@ def spiders(line: Line, n_words: int) -> None:
         case(told_apart_by(line, n_words), repeats=True)(type(f"{kind}-{held}", (base,), names))
 
 
-KINDS = (state, author, labelled_state, badge, badges, choices, town_twice, table_of_two, ranking)
-for line in KINDS:
+PLACES = (town_twice, table_of_two, ranking)
+FACTS = (amenities, term, denial)
+for line in (state, author, labelled_state, badge, badges, choices, *PLACES, *FACTS):
     spiders(line, 200)
 for line in (price_list, duty_roster, yes_and_no):  # too long for a text of 200 words to be near
     spiders(line, 1200)

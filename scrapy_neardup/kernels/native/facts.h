@@ -54,6 +54,12 @@ enum { IN_TITLE = 1, IN_HEADING, IN_NUMBER, IN_NEGATION, IN_WORD };
 enum { UNIT = 5, MAX_OF_A_FACT = 2, BRIEF = 8, COUNTED = 2 * BRIEF, OTHER_WORD = 7 };
 enum { ONE_SIDED = 2, ONE_SIDED_NEGATION = 16, SWAPPED = 24, FEW_PLACES = 24, TWO_PLACES = 30 };
 enum { OTHERWISE = 1, REPLACED }; /* what rewording() says */
+/* Bits of ORDER: how many facts and negations there are, a sum of them, what title and headings
+ * say. The others are of the order of brief lines. */
+#define N_STATED 0xFull
+#define ALL_STATED 0xFFFFF0ull
+#define ALL_HEADS 0xFFFF000000ull
+#define BRIEF_ORDER 0xFFFFFF0000000000ull
 #define SPARE 16
 /* Bytes that a short word has at most, cells of words, the least first byte of a character of three
  * bytes: see the twin. */
@@ -648,6 +654,16 @@ static void put_wording(const Blocks *blocks, const uint8_t *are_own, uint64_t *
     put_cells(&counted, row + COUNTED_WORDS);
 }
 
+/* All that a page states, in templates, too, as the bits of ORDER below BRIEF_ORDER. */
+static uint64_t sum_of_all(const Stated *stated) {
+    uint64_t n = stated->n + stated->n_negations, facts = 0, heads = 0;
+    for (size_t i = 0; i < stated->n; i++) facts += fmix64(stated->values[i] + i * GOLDEN);
+    for (size_t i = 0; i < stated->n_negations; i++) facts += stated->negations[i];
+    for (size_t i = 0; i < stated->n_titles; i++) heads += fmix64(stated->titles[i]);
+    for (size_t i = 0; i < stated->n_headings; i++) heads += fmix64(stated->headings[i]);
+    return (n & N_STATED) | (facts & ALL_STATED) | (heads & ALL_HEADS);
+}
+
 /* Facts as a page stores them: see numpy_twin/facts.py. are_own: of blocks, titles and headings,
  * one behind the other; own: room for all blocks and sentences; row: zeros. */
 static void pack(const Blocks *blocks, const Stated *stated, const uint8_t *are_own, int64_t *own,
@@ -662,6 +678,7 @@ static void pack(const Blocks *blocks, const Stated *stated, const uint8_t *are_
     }
     for (size_t i = 0; i < blocks->n; i++) row[COUNT] += are_own[i] ? blocks->n_words[i] : 0;
     put_wording(blocks, are_own, row);
+    row[ORDER] = (row[ORDER] & BRIEF_ORDER) | sum_of_all(stated);
 }
 
 /* A page's cells that have other values than another's, as many entries each: 1; 2 if each page has
@@ -718,8 +735,10 @@ static int rewording(const uint64_t *row, const uint64_t *other, double n_differ
     int has_same_facts = !memcmp(row, other, CELLS / 4 * sizeof *row);
     int has_same_words = !memcmp(row + BRIEF_SPELLING, other + BRIEF_SPELLING, 4 * sizeof *row);
     if (has_same_facts && row[SUM] != other[SUM]) return REPLACED;
-    if (row[ORDER] == other[ORDER]) return 0;
-    if (!(n_differing <= TWO_PLACES || has_same_words)) return 0;
+    uint64_t change = row[ORDER] ^ other[ORDER];
+    if (!change || !(n_differing <= TWO_PLACES || has_same_words)) return 0;
+    if (change & ALL_STATED && !(change & N_STATED)) return REPLACED;
+    if (!(change & BRIEF_ORDER)) return OTHERWISE;
     int is_replaced = both_have_more(row + COUNTED_WORDS, other + COUNTED_WORDS)
                           ? n_apart(row + BRIEF_SPELLING, other + BRIEF_SPELLING) >= OTHER_WORD
                           : has_same_words;

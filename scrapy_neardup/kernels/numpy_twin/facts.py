@@ -100,6 +100,10 @@ WHOLE_CELLS, FIRST_CELLS = 8, 2  # of such a word; of the first letter of anothe
 THREE_BYTES = 0xE0  # the least first byte of a character of three bytes or more
 LANES = 2  # bits of a cell of words and their spelling
 _LOW = 0x5555_5555_5555_5555  # the lower bit of each such cell
+# Bits of _ORDER: how many facts and negations there are, modulo 16, those in templates included, a
+# sum of them, what title and headings say, and the order of brief lines.
+N_STATED, ALL_STATED, ALL_HEADS = 0xF, 0xFF_FFF0, 0xFFFF << 24
+BRIEF_ORDER = 0xFF_FFFF << 40
 
 # Bits of what a character is; above them stands the character as it is compared.
 CODE_SHIFT = 11
@@ -166,16 +170,25 @@ def packed(
     row[_TITLE], row[_HEADINGS] = _four(titles[own_titles]), _four(headings[own_headings])
     row[_COUNT] = int(n_words[is_own].sum()) | tag << 32
     row[SPELLING_AT:] = _wording(words, ends, n_words, is_own)
+    stated = np.append(_in_order(values), negations)
+    heads = fmix64(np.append(titles, headings)).sum(dtype=np.uint64)
+    row[_ORDER] &= _u(BRIEF_ORDER)
+    row[_ORDER] |= _u(len(stated) & N_STATED) | (heads & _u(ALL_HEADS))
+    row[_ORDER] |= stated.sum(dtype=np.uint64) & _u(ALL_STATED)
     own_lines = _with_brief_facts(block_lines, n_words, is_own, lines, negation_lines)
     if not len(own_lines):
         return row
     within = (lines >= own_lines[0]) & (lines <= own_lines[-1])
     row[:TABLE_WORDS] = _filled_cells(masks[within], values[within])
     own = _among(lines, own_lines)
-    places = np.arange(np.count_nonzero(own), dtype=np.uint64) * _u(GOLDEN)
-    row[_SUM] = fmix64(masks[own] + fmix64(values[own]) + places).sum(dtype=np.uint64)
+    row[_SUM] = _in_order(masks[own] + fmix64(values[own])).sum(dtype=np.uint64)
     row[_NEGATED] = negations[_among(negation_lines, own_lines)].sum(dtype=np.uint64)
     return row
+
+
+def _in_order(hashes: U64Array) -> U64Array:
+    """Hashes of hashes, each with its place among them."""
+    return fmix64(hashes + np.arange(len(hashes), dtype=np.uint64) * _u(GOLDEN))
 
 
 def _with_brief_facts(
@@ -304,10 +317,12 @@ def reworded(row: U64Array, rows: U64Array, n_differing: F64Array) -> I64Array:
     """What pages say else in brief lines, templates' included: 0 nothing, REPLACED where words
     stand in the place of others, OTHERWISE where one page has words or lines more than the other,
     or words are only spelt in another way: then each page has some that the other lacks, and few
-    cells of their spelling differ; shape (n,). All that between pages that are the same but for
-    TWO_PLACES. REPLACED also, however much differs, where the same words of brief lines, or the
-    same facts of own lines, stand in another order: values handed round among their labels. row,
-    rows, n_differing: as in differences(). O(n).
+    cells of their spelling differ; shape (n,). So it is with all facts and negations: REPLACED
+    where there are as many, and others, else OTHERWISE; and OTHERWISE with title and headings.
+    All that between pages that are the same but for TWO_PLACES, or in the words of brief lines.
+    REPLACED also, however much differs, where the same words of brief lines, or the same facts of
+    own lines, stand in another order: values handed round among their labels. row, rows,
+    n_differing: as in differences(). O(n).
     """
     words = slice(_WORDS, _ORDER)
     other_word = _apart(row[_BRIEF:_WORDS], rows[:, _BRIEF:_WORDS]) >= OTHER_WORD
@@ -315,7 +330,10 @@ def reworded(row: U64Array, rows: U64Array, n_differing: F64Array) -> I64Array:
     equal = np.logical_and.reduce(rows[:, _BRIEF:_ORDER] == row[_BRIEF:_ORDER], axis=1)
     found = np.where(np.where(both, other_word, equal), REPLACED, OTHERWISE)
     comparable = (n_differing <= TWO_PLACES) | equal
-    found[(rows[:, _ORDER] == row[_ORDER]) | ~comparable] = 0
+    change = rows[:, _ORDER] ^ row[_ORDER]
+    found[change & _u(BRIEF_ORDER) == 0] = OTHERWISE
+    found[(change & _u(ALL_STATED) != 0) & (change & _u(N_STATED) == 0)] = REPLACED
+    found[(change == 0) | ~comparable] = 0
     found[(rows[:, _SUM] != row[_SUM]) & _equal(row, rows)] = REPLACED
     return found
 
