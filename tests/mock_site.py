@@ -104,6 +104,10 @@ class MockSite:
             case _:
                 return self._special(method, path, "passed=1" in cookie, body)
 
+    def conditioned(self, reply: Reply, asked: Mapping[str, str]) -> Reply:
+        """What a request gets that may ask for a page only if it changed. asked: its headers."""
+        return Reply(status=304, headers=reply.headers) if is_known(reply, asked) else reply
+
     def _special(self, method: str, path: str, passed: bool, body: bytes) -> Reply:
         match path:
             case "/robots.txt":
@@ -161,8 +165,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         cookie = self.headers.get("Cookie", "")
         reply = self.server.site.reply(self.command, self.path, cookie, body)
-        if is_known(reply, self.headers):
-            reply = Reply(status=304, headers=reply.headers)
+        reply = self.server.site.conditioned(reply, self.headers)
         self.send_response(reply.status)
         headers = {"Content-Type": reply.content_type, "Content-Length": str(len(reply.body))}
         for name, value in (headers | dict(reply.headers)).items():

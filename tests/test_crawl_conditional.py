@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from email.utils import formatdate
 from hashlib import blake2b
 from itertools import product as pairs
@@ -133,6 +133,29 @@ def test_a_server_that_says_304_for_a_changed_page_is_not_asked_again(
     third = recrawl(mock_site, tmp_path)
     assert unread(third) == third.stat("recrawl/asked") == 0
     assert {*second.urls, *third.urls} == {mock_site.url(f"/p/{i}") for i in range(N)}
+
+
+class AnyIsEnough(MockSite):
+    """Takes a page for unchanged if its tag or its date is the same, as many scripts do."""
+
+    def conditioned(self, reply: Reply, asked: Mapping[str, str]) -> Reply:
+        ours = (reply.headers.get("ETag"), reply.headers.get("Last-Modified"))
+        theirs = (asked.get("If-None-Match"), asked.get("If-Modified-Since"))
+        is_same = any(one and one == other for one, other in zip(ours, theirs, strict=True))
+        return Reply(status=304) if is_same else reply
+
+
+def test_a_date_that_never_changes_hides_no_page_whose_tag_does(tmp_path: Path) -> None:
+    fixed = {"Last-Modified": formatdate(10**9, usegmt=True)}
+    with running_site(AnyIsEnough) as site:
+        add_shop(site)
+        for price in ("1.00", "2.00"):
+            for i in range(N):
+                add(site, f"/p/{i}", product(i, price), **fixed)
+            outcome = recrawl(site, tmp_path)
+            assert len(outcome.items) == N
+        assert recrawl(site, tmp_path).items == []
+        assert unread(recrawl(site, tmp_path)) == N + 1
 
 
 class InFlight(MockSite):

@@ -154,12 +154,16 @@ class ConditionalRequests:
                 request.headers.pop(name, None)
 
     def ask(self, request: Request, visit: Visit) -> None:
-        """Let a request for a page that was read in an earlier run ask whether it changed."""
+        """Let a request for a page that was read in an earlier run ask whether it changed.
+
+        By its tag alone, if it has one: some servers take a page for unchanged if its tag or its
+        date is the same, and many dates are those of a file that all pages are made by.
+        """
         if not (visit.etag or visit.modified) or not self._may_ask(request, visit):
             return
         if visit.etag is not None:
             request.headers["If-None-Match"] = visit.etag
-        if visit.modified is not None:
+        elif visit.modified is not None:
             request.headers["If-Modified-Since"] = visit.modified
         request.meta[ASKED] = True
         self._count(stats.RECRAWL_ASKED)
