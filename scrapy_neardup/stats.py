@@ -327,7 +327,7 @@ RECRAWL_NOT_DUE = key(
 RECRAWL_REFUTED = key(
     "recrawl/refuted",
     "hosts that are not asked again, because a page had changed under the same ETag or "
-    "Last-Modified",
+    "Last-Modified, or was unchanged (304) by one that it never had",
 )
 RECRAWL_REVERTED = key(
     "recrawl/reverted",

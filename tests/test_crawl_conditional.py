@@ -158,6 +158,63 @@ def test_a_date_that_never_changes_hides_no_page_whose_tag_does(tmp_path: Path) 
         assert unread(recrawl(site, tmp_path)) == N + 1
 
 
+class NeverChanged(MockSite):
+    """Takes a page for unchanged whenever it is asked so, whatever its tag or date is."""
+
+    def conditioned(self, reply: Reply, asked: Mapping[str, str]) -> Reply:
+        is_asked = "If-None-Match" in asked or "If-Modified-Since" in asked
+        return Reply(status=304) if is_asked and reply.status == 200 else reply
+
+
+@pytest.mark.parametrize("name", ["ETag", "Last-Modified"])
+def test_a_server_that_takes_every_page_for_unchanged_is_found_out_when_it_is_asked(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    """Though a page that changed has another tag or date, if it is read."""
+    with running_site(NeverChanged) as site:
+        for visit in range(3):
+            given = {"ETag": f'"{visit}"', "Last-Modified": formatdate(10**9 + visit, usegmt=True)}
+            validator = {name: given[name]}
+            site.pages["/start"] = Reply(page("start", "/list"), headers=validator)
+            links = page("list", *(f"/p/{i}" for i in range(N)))
+            site.pages["/list"] = Reply(links, headers=validator)
+            for i in range(N):
+                site.pages[f"/p/{i}"] = Reply(product(i, f"{visit}.00"), headers=validator)
+            outcome = recrawl(site, tmp_path)
+            assert len(outcome.items) == N
+            assert outcome.stat("recrawl/refuted") == (visit == 1)
+    assert caplog.text.count("that it never had") == 1
+
+
+def test_a_date_that_a_page_never_had_is_one_by_rfc_9110_in_whatever_zone_it_was_given() -> None:
+    given = Validators(None, b"Sun, 09 Sep 2001 03:46:40 +0200")
+    assert given.never_given() == Validators(None, b"Sat, 09 Sep 2000 01:46:40 GMT")
+
+
+def test_an_honest_server_that_is_put_to_the_test_is_asked_on(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    old = {"Last-Modified": formatdate(10**9, usegmt=True)}
+    mock_site.pages["/start"] = Reply(page("start", *(f"/p/{i}" for i in range(N))), headers=old)
+    for i in range(N):
+        mock_site.pages[f"/p/{i}"] = Reply(product(i), headers=old)
+    counts = [unread(recrawl(mock_site, tmp_path)) for _ in range(4)]
+    assert counts == [0, N, N, N]
+
+
+@pytest.mark.parametrize("days", [-1, 1])
+def test_an_answer_of_another_date_makes_the_page_be_read(
+    mock_site: MockSite, tmp_path: Path, days: int
+) -> None:
+    old, other = (formatdate(10**9 + day * 86400, usegmt=True) for day in (0, days))
+    add_shop(mock_site)
+    mock_site.pages["/p/1"] = Reply(product(1), headers={"Last-Modified": old})
+    recrawl(mock_site, tmp_path)
+    mock_site.pages["/p/1"] = Reply(status=304, headers={"Last-Modified": other})
+    assert "gone" not in found(recrawl(mock_site, tmp_path))
+    assert mock_site.gets("/p/1") == 3
+
+
 class InFlight(MockSite):
     """Answers /late once all things are asked for, and these once its item is there."""
 

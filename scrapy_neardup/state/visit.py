@@ -134,7 +134,8 @@ def new_version() -> int:
 class HostRecord(NamedTuple):
     """How far what a host says of its pages was right; one spider's.
 
-    n_refuted      pages that had changed under the same validator
+    n_refuted      pages that had changed under the same validator, or were unchanged by one that
+                   they never had
     n_mismatched   unchanged pages, in a row, that had another validator
     n_dates_right  pages that had changed as the dates of a sitemap say, or not
     n_dates_wrong  pages of which the dates were wrong

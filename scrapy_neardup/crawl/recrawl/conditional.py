@@ -6,7 +6,8 @@ import logging
 import random
 import re
 from collections import Counter
-from email.utils import parsedate_to_datetime
+from datetime import UTC, timedelta
+from email.utils import format_datetime, parsedate_to_datetime
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -33,12 +34,15 @@ MAX_VALIDATOR = 256  # bytes
 ETAG = re.compile(rb'(?:W/)?"[\x21\x23-\x7e\x80-\xff]+"')
 # A page may change twice in one second; by then a date is taken for settled (RFC 9110, 8.8.2.2).
 SETTLED_S = 60
+# By how much the date of a test is earlier than the page's: versions that go back do so by less.
+LONG_BEFORE = timedelta(days=365)
 # Requests that have one of these ask for something of their own.
 OWN_CONDITIONS = ("If-None-Match", "If-Modified-Since", "If-Match", "If-Unmodified-Since", "Range")
 ALWAYS_READ = "/"  # before a host, of which no page may be left unread, for reasons of the spider
 OF_SPIDER = ""  # in place of a host: the spider's pages depend on more than they say
 # In meta, which a request keeps through redirects and retries: what has been asked in it.
 ASKED = "neardup_asked"
+TESTED = "neardup_tested"  # by what no version of the page had: an honest server sends it
 IN_FULL = "neardup_in_full"
 
 
@@ -54,6 +58,14 @@ class Validators(NamedTuple):
         if response.status != 200 or {"partial", "dataloss", "cached"} & set(response.flags):
             return cls(None, None)
         return cls(_etag(response), _modified(response))
+
+    def never_given(self) -> Validators:
+        """Such as the server that gave these can never have given their page."""
+        if self.etag is not None:
+            return Validators(f'"{random.getrandbits(64):016x}"'.encode(), None)
+        assert self.modified is not None
+        earlier = parsedate_to_datetime(self.modified.decode("ascii")) - LONG_BEFORE
+        return Validators(None, format_datetime(earlier.astimezone(UTC), usegmt=True).encode())
 
     def are_those_of(self, visit: Visit) -> bool:
         """Whether a server that was asked about a visit would have said: the same."""
@@ -91,9 +103,9 @@ class ConditionalRequests:
     """Which requests ask for a page only if it changed, and which hosts answer that truly.
 
     A page is read all the same where what its callback yielded is not stored, or may be another
-    by now (program.py); at the first of a host's pages in a run, and at a few chosen at random. If
-    one of those had changed under the same validator, or yields other requests, the host is not
-    asked again.
+    by now (program.py); at the first of a host's pages in a run, and at a few chosen at random.
+    Those are asked for by validators that they never had. If a server says 304 all the same, or if
+    one had changed under the same validator, or yields other requests, the host is not asked again.
     """
 
     def __init__(
@@ -149,7 +161,9 @@ class ConditionalRequests:
 
     def withdraw(self, request: Request) -> None:
         """Take our conditions out of a request that was redirected or is made once more."""
-        if request.meta.pop(ASKED, None):
+        if ASKED in request.meta:
+            for name in (ASKED, TESTED):
+                request.meta.pop(name, None)
             for name in OWN_CONDITIONS[:2]:
                 request.headers.pop(name, None)
 
@@ -161,25 +175,32 @@ class ConditionalRequests:
         """
         if not (visit.etag or visit.modified) or not self._may_ask(request, visit):
             return
-        if visit.etag is not None:
-            request.headers["If-None-Match"] = visit.etag
-        elif visit.modified is not None:
-            request.headers["If-Modified-Since"] = visit.modified
+        by = Validators(visit.etag, visit.modified)
+        if self._is_to_be_read(visit):
+            request.meta[TESTED] = True
+            by = by.never_given()
+        else:
+            self._count(stats.RECRAWL_ASKED)
         request.meta[ASKED] = True
-        self._count(stats.RECRAWL_ASKED)
+        if by.etag is not None:
+            request.headers["If-None-Match"] = by.etag
+        elif by.modified is not None:
+            request.headers["If-Modified-Since"] = by.modified
 
     def _may_ask(self, request: Request, visit: Visit) -> bool:
         if not self.ask_any or self._had_inline or request.method != "GET" or request.body:
             return False
         if any(name in request.headers for name in OWN_CONDITIONS) or self._is_expected(request):
             return False
+        return not request.meta.get(IN_FULL) and self.believes(authority_of(visit.url))
+
+    def _is_to_be_read(self, visit: Visit) -> bool:
+        """Whether a page is read to see how far its host is right."""
         host = authority_of(visit.url)
-        if request.meta.get(IN_FULL) or not self.believes(host):
-            return False
         if host not in self._checked:
             self._checked.add(host)
-            return False
-        return visit.trusted < MAX_TRUSTED and random.random() >= READ_SHARE  # noqa: S311
+            return True
+        return visit.trusted >= MAX_TRUSTED or random.random() < READ_SHARE  # noqa: S311
 
     def _is_expected(self, request: Request) -> bool:
         """Whether the spider handles 304 itself."""
@@ -227,14 +248,24 @@ class ConditionalRequests:
     # --- answers
 
     def is_answer(self, request: Request, response: Response, visit: Visit) -> bool:
-        """Whether a 304 answers what we asked of a visit. A tag in it must be the one asked by.
+        """Whether a 304 answers what we asked of a visit. What it says by must be what we asked by.
 
         None does by whom we would not ask any more: it was on its way when its host was found out.
         """
-        if not request.meta.get(ASKED) or not self.believes(authority_of(visit.url)):
+        if ASKED not in request.meta or not self.believes(authority_of(visit.url)):
             return False
-        tag = response.headers.get("ETag")
-        return tag is None or visit.etag is None or _weak(tag) == _weak(visit.etag)
+        if visit.etag is not None:
+            tag = response.headers.get("ETag")
+            return tag is None or _weak(tag) == _weak(visit.etag)
+        return response.headers.get("Last-Modified") in (None, visit.modified)
+
+    def failed_test(self, url: str) -> None:
+        """A server says 304 by what its page never had."""
+        host = authority_of(url)
+        known = self._servers.get(host, HostRecord())
+        refuted = known._replace(n_refuted=known.n_refuted + 1)
+        why = "is unchanged, as its server says (304), since it had validators that it never had"
+        self._learnt(host, known, refuted, f"{url} {why}")
 
     def trusted(self, visit: Visit) -> None:
         """A server's word was taken."""
@@ -259,9 +290,8 @@ class ConditionalRequests:
         else:
             return
         if found != known:
-            self._servers[host] = found
-            self._visits.put_server(host, found)
-            self._tell(host, known, found, earlier.url)
+            why = "changed although its server gives it the validators (ETag, Last-Modified) of the"
+            self._learnt(host, known, found, f"{earlier.url} {why} last visit")
 
     def _compare_handed_on(
         self, earlier: Visit, before: bytes, now: bytes, is_same_page: bool
@@ -280,14 +310,16 @@ class ConditionalRequests:
                 f"headers) is another at each visit, although the page is the same",
             )
 
-    def _tell(self, host: str, before: HostRecord, now: HostRecord, url: str) -> None:
+    def _learnt(self, host: str, before: HostRecord, now: HostRecord, why: str) -> None:
+        """Keep what is known of a host now. why: it is refuted, if it is."""
+        self._servers[host] = now
+        self._visits.put_server(host, now)
         if now.n_refuted and not before.n_refuted:
             self._count(stats.RECRAWL_REFUTED)
             logger.warning(
-                "neardup: %s changed although its server gives it the validators (ETag, "
-                "Last-Modified) of the last visit. Pages of %s are read in full from now on; %d of "
-                "this crawl passed for unchanged by its word, and are read by the next crawl",
-                url,
+                "neardup: %s. Pages of %s are read in full from now on; %d of this crawl passed "
+                "for unchanged by its word, and are read by the next crawl",
+                why,
                 host,
                 self._n_trusted[host],
             )

@@ -13,6 +13,7 @@ from scrapy_neardup.crawl.recorder import Recorder
 from scrapy_neardup.crawl.recrawl.conditional import (
     ASKED,
     IN_FULL,
+    TESTED,
     ConditionalRequests,
     Validators,
     authority_of,
@@ -151,6 +152,8 @@ class UnreadPages:
         visit, is_due = self._earlier(request), NOT_DUE not in response.flags
         if visit is None or visit.requests is None or self._crawler.spider is None:
             return None
+        if TESTED in request.meta:
+            self._conditions.failed_test(visit.url)
         if is_due and not self._conditions.is_answer(request, response, visit):
             return None
         given = given_back(visit.requests, self._crawler.spider)
