@@ -215,6 +215,77 @@ def test_an_answer_of_another_date_makes_the_page_be_read(
     assert mock_site.gets("/p/1") == 3
 
 
+class Refusing(MockSite):
+    """Answers its lists otherwise if they are asked for only if they changed."""
+
+    refusal = Reply(page("refused"), 412)
+
+    def conditioned(self, reply: Reply, asked: Mapping[str, str]) -> Reply:
+        is_asked = "If-None-Match" in asked
+        return self.refusal if is_asked and reply.body.startswith(LIST) else reply
+
+
+LIST = page("list")[:40]
+REFUSALS = {
+    "412": Reply(page("refused"), 412),
+    "400": Reply(page("refused"), 400),
+    "500": Reply(page("refused"), 500),
+    "501, which is not retried": Reply(page("refused"), 501),
+    "an empty page": Reply(b"", 200),
+    "no content": Reply(b"", 204),
+}
+
+
+def add_lists(site: MockSite, n: int, price: str) -> None:
+    """A start page that links to n lists, which never change, of a thing each."""
+    site.add("/start", page("start", *(f"/list/{i}" for i in range(n))))
+    for i in range(n):
+        add(site, f"/list/{i}", page("list", f"/p/{i}"))
+        site.add(f"/p/{i}", product(i, price))
+
+
+@pytest.mark.parametrize("how", REFUSALS)
+def test_a_page_is_read_whose_server_fails_if_it_is_asked_whether_it_changed(
+    tmp_path: Path, how: str
+) -> None:
+    with running_site(Refusing) as site:
+        site.refusal = REFUSALS[how]
+        for price in ("1.00", "2.00", "3.00"):
+            add_lists(site, N, price)
+            outcome = recrawl(site, tmp_path, DEFAULT_REQUEST_HEADERS={})
+            assert len(outcome.items) == N
+
+
+def test_a_host_is_asked_no_more_in_a_crawl_in_which_it_failed_five_times_for_that(
+    tmp_path: Path,
+) -> None:
+    one_at_a_time = {"CONCURRENT_REQUESTS": 1}
+    with running_site(Refusing) as site:
+        add_lists(site, N, "1.00")
+        recrawl(site, tmp_path)
+        recrawl(site, tmp_path, **one_at_a_time)
+        assert sum(site.gets(f"/list/{i}") for i in range(N)) == 2 * N + 5
+
+
+def test_a_server_that_is_down_gets_no_more_requests_than_scrapy_makes(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    add_lists(mock_site, N, "1.00")
+    recrawl(mock_site, tmp_path, DEFAULT_REQUEST_HEADERS={})
+    for i in range(N):
+        mock_site.add(f"/list/{i}", page("down"), 503)
+    recrawl(mock_site, tmp_path, DEFAULT_REQUEST_HEADERS={})
+    assert [mock_site.gets(f"/list/{i}") for i in range(N)] == [1 + 3] * N
+
+
+def test_a_page_that_is_gone_is_not_asked_for_again(mock_site: MockSite, tmp_path: Path) -> None:
+    add_lists(mock_site, N, "1.00")
+    recrawl(mock_site, tmp_path)
+    mock_site.add("/list/3", page("gone"), 404)
+    recrawl(mock_site, tmp_path)
+    assert mock_site.gets("/list/3") == 2
+
+
 class InFlight(MockSite):
     """Answers /late once all things are asked for, and these once its item is there."""
 

@@ -28,6 +28,7 @@ logger = logging.getLogger(__name__)
 READ_SHARE = 0.05  # of pages that a host could be asked about: they are read all the same
 MAX_TRUSTED = 20  # visits in a row at which a server's word is taken
 MISMATCHES = 5  # unchanged pages in a row with other validators, until a host is not asked
+FAILURES = 5  # in a row in a run, until a host is asked no more in it
 MAX_HOSTS = 10_000  # of which it is known how far they were right; others are not asked
 MAX_VALIDATOR = 256  # bytes
 # An entity tag as RFC 9110 writes it. "" is one, but some servers send it for everything.
@@ -38,6 +39,7 @@ SETTLED_S = 60
 LONG_BEFORE = timedelta(days=365)
 # Requests that have one of these ask for something of their own.
 OWN_CONDITIONS = ("If-None-Match", "If-Modified-Since", "If-Match", "If-Unmodified-Since", "Range")
+GONE = (404, 410)
 ALWAYS_READ = "/"  # before a host, of which no page may be left unread, for reasons of the spider
 OF_SPIDER = ""  # in place of a host: the spider's pages depend on more than they say
 # In meta, which a request keeps through redirects and retries: what has been asked in it.
@@ -131,6 +133,7 @@ class ConditionalRequests:
         # Hosts and callbacks of which a page handed on in this run what it had handed on before.
         self._hand_on_the_same: set[tuple[str, str]] = set()
         self._n_trusted: Counter[str] = Counter()  # host → pages of this run
+        self._n_failed: Counter[str] = Counter()  # host → answers in a row that were none
 
     @property
     def ask_any(self) -> bool:
@@ -192,7 +195,10 @@ class ConditionalRequests:
             return False
         if any(name in request.headers for name in OWN_CONDITIONS) or self._is_expected(request):
             return False
-        return not request.meta.get(IN_FULL) and self.believes(authority_of(visit.url))
+        if request.meta.get(IN_FULL) or request.meta.get("retry_times"):
+            return False  # what is made once more may have failed by what we asked
+        host = authority_of(visit.url)
+        return self.believes(host) and self._n_failed[host] < FAILURES
 
     def _is_to_be_read(self, visit: Visit) -> bool:
         """Whether a page is read to see how far its host is right."""
@@ -246,6 +252,33 @@ class ConditionalRequests:
         )
 
     # --- answers
+
+    def fails(self, request: Request, response: Response) -> bool:
+        """Whether a server fails where we asked something: its page is to be had in full then.
+
+        That a page is gone is an answer. An empty page is none, as some send it in place of a 304.
+        """
+        if ASKED not in request.meta:
+            return False
+        is_refused = response.status >= 400 and response.status not in GONE
+        is_empty = 200 <= response.status < 300 and not response.body
+        if is_refused or is_empty:
+            self._failed(request.url)
+            return True
+        self._n_failed.pop(authority_of(request.url), None)
+        return False
+
+    def _failed(self, url: str) -> None:
+        host = authority_of(url)
+        self._n_failed[host] += 1
+        if self._n_failed[host] == FAILURES:
+            logger.info(
+                "neardup: %s failed %d times in a row when it was asked whether a page changed, "
+                "last for %s. It is asked no more in this crawl: its pages are read in full",
+                host,
+                FAILURES,
+                url,
+            )
 
     def is_answer(self, request: Request, response: Response, visit: Visit) -> bool:
         """Whether a 304 answers what we asked of a visit. What it says by must be what we asked by.
