@@ -149,6 +149,11 @@ PAGES_OVER_BUDGET = key(
     "attributes in a tag, nested too deeply, too much JSON in a script, long names in front of "
     "many values, or characters that stand for many others",
 )
+PAGES_CUT_OFF = key(
+    "pages/cut_off",
+    "pages of which only the beginning came, under DOWNLOAD_FAIL_ON_DATALOSS=False; the next crawl "
+    "reads them again",
+)
 PAGES_FORGOTTEN = key("pages/forgotten", "new pages forgotten because none of their items was kept")
 PAGES_READ_AGAIN = key(
     "pages/read_again",

@@ -43,6 +43,12 @@ def redirect(location: str, status: int = 302, **headers: str) -> Reply:
     return Reply(status=status, headers={"Location": location, **headers})
 
 
+def cut_off(body: bytes, n_bytes: int) -> Reply:
+    """The beginning of a page, after which the connection ends."""
+    headers = {"Content-Length": str(len(body)), "Connection": "close"}
+    return Reply(body[:n_bytes], headers=headers)
+
+
 class MockSite:
     """Serves `pages` (path and query → Reply) and the routes below; `hits` counts what was asked.
 

@@ -318,6 +318,18 @@ def test_a_page_whose_callback_failed_is_kept_in_part(failed: bool) -> None:
 # --- every interleaving, against a plain model
 
 
+def test_a_page_that_was_cut_off_is_never_completed_nor_what_led_to_it() -> None:
+    lifecycle = PageLifecycle()
+    first = lifecycle.answered(b"first", None)
+    lifecycle.requested(first)
+    second = lifecycle.answered(b"second", first)
+    lifecycle.cut_off(second)
+    for page in (first, second):
+        assert all(isinstance(one, Settled) for one in lifecycle.exhausted(page, failed=False))
+    assert b"first" in lifecycle
+    assert b"second" in lifecycle
+
+
 def test_the_oldest_that_wait_are_let_go_where_too_many_pages_are_under_way() -> None:
     lifecycle = PageLifecycle(max_pages=5)
     found_on = None

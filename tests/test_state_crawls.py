@@ -22,7 +22,7 @@ from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 from scrapy_neardup.state.lock import FolderLock
 from tests.crawls import ADDONS, Outcome, PagesSpider, crawl, crawl_requests
-from tests.mock_site import MockSite, page, prose
+from tests.mock_site import MockSite, cut_off, page, prose
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -271,6 +271,69 @@ def test_a_callback_that_raises_leaves_its_page_to_the_next_crawl(
     follow(mock_site, tmp_path)
     assert mock_site.gets("/hub") == 2
     assert mock_site.gets("/leaf/0") == 1
+
+
+class Priced(Follower):
+    """Takes the price of each page that has a heading."""
+
+    custom_settings: ClassVar = {"DOWNLOAD_FAIL_ON_DATALOSS": False}
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        if name := response.css("h1::text").get():
+            yield {"url": response.url, "name": name, "price": response.css("b::text").get()}
+        for link in response.css("a::attr(href)").getall():
+            yield response.follow(link)
+
+
+def thing(number: int) -> bytes:
+    words = prose(f"thing {number}", 60)
+    return f"<h1>Thing {number}</h1><p>{words}</p><b>{number}.50</b>".encode()
+
+
+def add_list(site: MockSite) -> bytes:
+    """/start leads to /list, that to /thing/0 to /thing/3; what /list says."""
+    site.add("/start", page(prose("start"), "/list"))
+    for number in range(4):
+        site.add(f"/thing/{number}", thing(number))
+    listed = page(prose("list"), *(f"/thing/{number}" for number in range(4)))
+    site.add("/list", listed)
+    return listed
+
+
+@pytest.mark.parametrize("compare", ["item", "page"])
+@pytest.mark.parametrize("where", ["NEARDUP_STATE_DIR", "JOBDIR"])
+def test_a_page_that_was_cut_off_is_read_again_by_the_next_crawl(
+    mock_site: MockSite, tmp_path: Path, where: str, compare: str
+) -> None:
+    settings = {where: str(tmp_path), "NEARDUP_COMPARE": compare}
+    listed, whole = add_list(mock_site), thing(1)
+    mock_site.pages["/list"] = cut_off(listed, listed.index(b'<li><a href="/thing/3'))
+    mock_site.pages["/thing/1"] = cut_off(whole, whole.index(b"<b>"))
+    first = crawl(Priced, settings, seed=mock_site.url("/start"))
+    assert sorted(item["price"] or "" for item in first.items) == ["", "0.50", "2.50"]
+    assert first.stat("pages/cut_off") == 2
+    mock_site.add("/list", listed)
+    mock_site.add("/thing/1", whole)
+    second = crawl(Priced, settings, seed=mock_site.url("/start"))
+    assert sorted(item["price"] for item in second.items) == ["1.50", "3.50"]
+    assert "neardup/pages/cut_off" not in second.stats
+    assert mock_site.gets("/thing/0") == 1
+    assert crawl(Priced, settings, seed=mock_site.url("/start")).items == []
+    assert mock_site.gets("/list") == mock_site.gets("/thing/1") == 2
+
+
+@pytest.mark.parametrize("where", ["NEARDUP_STATE_DIR", "JOBDIR"])
+def test_a_page_that_is_always_cut_off_is_read_once_in_each_crawl(
+    mock_site: MockSite, tmp_path: Path, where: str
+) -> None:
+    add_list(mock_site)
+    mock_site.add("/start", page(prose("start"), "/list", "/thing/1"))
+    mock_site.pages["/thing/1"] = cut_off(thing(1), 30)
+    for number in range(4):
+        outcome = crawl(Priced, {where: str(tmp_path)}, seed=mock_site.url("/start"))
+        assert outcome.stat("pages/cut_off") == 1
+        assert mock_site.gets("/thing/1") == number + 1
+    assert outcome.items == []
 
 
 @pytest.mark.parametrize("meta", ["neardup_refresh", "neardup_skip"])

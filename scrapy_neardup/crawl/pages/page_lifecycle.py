@@ -259,6 +259,10 @@ class PageLifecycle:
             self._ids_by_key[key] = id
         return id
 
+    def cut_off(self, page: int) -> None:
+        """Only the beginning of the page came: it is never completed."""
+        self._pages[page].n_open += 1
+
     def _begun(self, found_on: int) -> tuple[int, _Page]:
         leased = self._pages.get(found_on)
         if leased is not None and leased.stage is Stage.REQUESTED:

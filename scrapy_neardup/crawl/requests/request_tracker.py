@@ -172,6 +172,8 @@ class RequestTracker:
             del meta[TRACE]
             return
         page = self._lifecycle.answered(key, self._found_on(request))
+        if is_cut_off(response):
+            self._lifecycle.cut_off(page)
         trace = meta[TRACE]
         of_form = trace[0] & FORM if trace[:-3] else 0  # as was_form(), without its calls
         meta[TRACE] = (trace[-3] | of_form, page)
@@ -298,6 +300,14 @@ def made_again(request: Request) -> Request:
 def is_transient(status: int) -> bool:
     """Whether a later crawl may well get another answer."""
     return status >= 500 or status in (408, 429)
+
+
+def is_cut_off(response: Response) -> bool:
+    """Whether a response is only the beginning of a page, under DOWNLOAD_FAIL_ON_DATALOSS=False.
+
+    The flag "partial" does not say so: Scrapy sets it wherever a server tells no length.
+    """
+    return "dataloss" in response.flags
 
 
 def urls_of(response: Response) -> tuple[str, ...]:
