@@ -70,6 +70,7 @@ class SeenUrlMiddleware:
         The answer for a page that is not due.
         """
         if is_of_spider(request):
+            self.session.attempt("recrawl", recrawl.links.asked_for, request)
             return self.session.attempt("recrawl", recrawl.unread.about_to_fetch, request)
         self.session.attempt("recrawl", recrawl.conditions.bypassed, request)
         return None
@@ -103,7 +104,7 @@ class SeenUrlMiddleware:
                 response = told
             is_page = self.is_page(response)
             if is_cut_off(response):
-                self.session.count(stats.PAGES_CUT_OFF)
+                self.cut_off()
             key = self.session.urls.answered(request, response) if is_page else None
             if self.is_unread(response):
                 assert response.request is not None
@@ -112,6 +113,12 @@ class SeenUrlMiddleware:
         elif is_only_leased(request):
             self.session.requests.answered(request, response, None)
         return response
+
+    def cut_off(self) -> None:
+        """Only the beginning of a page came."""
+        self.session.count(stats.PAGES_CUT_OFF)
+        if self.session.recrawl is not None:
+            self.session.recrawl.links.missed()
 
     def is_unread(self, response: Response) -> bool:
         """Whether a 304 stands for a page, whose links are followed."""

@@ -34,7 +34,7 @@ from scrapy_neardup.state.visit import UNKNOWN, Visit
 from scrapy_neardup.state.visit_file import FILE, Status, changes, opened, runs
 from scrapy_neardup.state.visits import MAX_WAITING, Visits
 from tests.crawls import Outcome, PagesSpider, crawl
-from tests.mock_site import MockSite, Reply, page, prose, redirect, running_site
+from tests.mock_site import MockSite, Reply, cut_off, page, prose, redirect, running_site
 
 LONG_TEXT = "word " * 8_000
 
@@ -1072,6 +1072,44 @@ def test_nothing_is_gone_when_a_page_of_links_is_not_to_be_read(
     third = recrawl(mock_site, tmp_path)
     assert third.items == []
     assert found(third) == {"unchanged": 6}
+
+
+class Local(Shop):
+    """Stays on its host, and takes pages that were cut off."""
+
+    allowed_domains = ("127.0.0.1",)
+    custom_settings: ClassVar = {"DOWNLOAD_FAIL_ON_DATALOSS": False}
+
+
+HUB_LINKS = tuple(f"/p/{i}" for i in range(3))
+UNREADABLE = {
+    "that redirects to itself": {"/hub": redirect("/hub", **{"Set-Cookie": "a=1"})},
+    "behind a gate": {"/hub": redirect("/gate"), "/gate": redirect("/hub")},
+    "behind another host's login": {"/hub": redirect("http://localhost/login")},
+    "that was cut off": {"/hub": cut_off(page("hub", *HUB_LINKS), 30)},
+}
+
+
+def add_hub(site: MockSite) -> None:
+    site.add("/start", page("start", "/hub", "/p/9"))
+    site.add("/hub", page("hub", *HUB_LINKS))
+    for i in (0, 1, 2, 9):
+        site.add(f"/p/{i}", product(i))
+
+
+@pytest.mark.parametrize("replies", UNREADABLE.values(), ids=UNREADABLE)
+def test_nothing_is_gone_when_a_page_of_links_is_asked_for_and_not_read(
+    mock_site: MockSite, tmp_path: Path, replies: dict[str, Reply]
+) -> None:
+    add_hub(mock_site)
+    recrawl(mock_site, tmp_path, Local)
+    mock_site.pages.update(replies)
+    for _ in range(2):
+        assert "gone" not in found(recrawl(mock_site, tmp_path, Local))
+    mock_site.add("/hub", page("hub", *HUB_LINKS[:2]))
+    last = recrawl(mock_site, tmp_path, Local)
+    assert last.items == []
+    assert found(last)["gone"] == 1
 
 
 def test_a_field_that_differs_on_most_pages_is_named(

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,10 @@ from scrapy_neardup.crawl.recrawl import revisits
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state.visit import Visit
-from scrapy_neardup.state.visit_file import Status
+from scrapy_neardup.state.visit_file import FILE, Status, opened
 from scrapy_neardup.state.visits import Visits
 from tests.crawls import Outcome
-from tests.mock_site import MockSite, page
+from tests.mock_site import MockSite, cut_off, page
 from tests.test_crawl_recrawl import Shop, add_shop, found, product, recrawl
 
 DAY = 86_400.0
@@ -99,6 +100,20 @@ def test_links_of_a_page_that_is_not_due_are_followed_and_nothing_is_gone(
     assert outcome.urls
     assert mock_site.gets("/list") < 12
     assert not_due(outcome) > 0
+
+
+def test_links_of_a_page_that_was_cut_off_are_not_taken_for_all_it_has(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    add_shop(mock_site, N)
+    listed = page("list", *(f"/p/{i}" for i in range(N)))
+    mock_site.add("/start", page("start", "/whole", "/list"))
+    mock_site.add("/whole", listed)
+    mock_site.pages["/list"] = cut_off(listed, listed.index(b'<li><a href="/p/3'))
+    revisit(mock_site, tmp_path, DOWNLOAD_FAIL_ON_DATALOSS=False)
+    with closing(opened(tmp_path / FILE)) as db:
+        query = "SELECT url FROM page WHERE links > 0 AND requests IS NULL"
+        assert db.execute(query).fetchall() == [(mock_site.url("/list"),)]
 
 
 class Members(Shop):

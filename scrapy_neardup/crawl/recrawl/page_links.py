@@ -30,7 +30,8 @@ MAX_NEW_LINKS = 100  # of a page, about which a fleet is asked
 class PageLinks:
     """Notes which pages are linked, so that the crawl's end can tell which are by none.
 
-    misses_any: whether a page that may hold links could not be read.
+    A page that held links and is asked for is awaited until it comes, or is gone: whatever
+    component swallows its request, its links are missed.
     """
 
     def __init__(
@@ -49,20 +50,44 @@ class PageLinks:
         self._urls = urls
         self._attempt = attempt
         self._count = count
-        self.misses_any = False
+        self._awaited: set[bytes] = set()  # keys of pages
+        self._misses_any = False
         crawler.signals.connect(self._dropped, signal=signals.request_dropped)
+
+    # --- pages that may hold links
+
+    @property
+    def misses_any(self) -> bool:
+        """Whether a page that may hold links could not be read."""
+        return self._misses_any or bool(self._awaited)
+
+    def missed(self) -> None:
+        """Links of a page may be missing."""
+        self._misses_any = True
+
+    def asked_for(self, request: Request) -> None:
+        """A request of the spider is about to be downloaded."""
+        known = self._known.visit(request, counts=False)
+        if known is not None and known.links and known.status < Status.GONE:
+            self._awaited.add(known.key)
 
     # --- requests that end
 
     def answered(self, request: Request, status: int, is_page: bool) -> None:
         """The final response to a request of the spider came."""
+        key = self._known.key(request)
         if is_page:
-            self.redirected(request)
-        elif status in (404, 410) and (key := self._known.key(request)) is not None:
+            self._came(request, key)
+        elif status in (404, 410) and key is not None:
             self._visits.leaving(key)
-            self.redirected(request)
+            self._came(request, key)
         else:
             self.failed(request)
+
+    def _came(self, request: Request, key: bytes | None) -> None:
+        if key is not None:
+            self._awaited.discard(key)
+        self.redirected(request)
 
     def _dropped(self, request: Request, spider: Spider) -> None:
         """A request was not queued: its page is read by another one of this run."""
@@ -77,12 +102,13 @@ class PageLinks:
             source = self._known.key(request.replace(url=url))
             if source is not None and source != at:
                 self._visits.leaving(source, request.url, at)
+                self._awaited.discard(source)
 
     def failed(self, request: Request) -> None:
         """A request brought no page, as may be otherwise another time."""
         known = self._known.visit(request)
         if known is None or known.links:
-            self.misses_any = True
+            self.missed()
 
     def not_made(self, request: Request) -> None:
         """A request was dropped, as for robots.txt: what its page linked is linked by nobody."""
@@ -93,7 +119,7 @@ class PageLinks:
         if known is None:
             self._visits.not_made(PageKey(key, callback_name(request), request.url))
         elif known.links and known.status < Status.GONE:
-            self.misses_any = True
+            self.missed()
 
     # --- links
 

@@ -218,7 +218,8 @@ class Recrawl:
                 else:
                     items.append(output)
         except Exception as raised:
-            error, self.links.misses_any = raised, True
+            error = raised
+            self.links.missed()
         self._attempt("recrawl", self._memory.callback_done)
         if error is None and self._is_comparable(page):
             try:
