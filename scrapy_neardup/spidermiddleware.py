@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, Self
 
 from scrapy.crawler import Crawler
+from scrapy.exceptions import CloseSpider
 from scrapy.extensions.spiderstate import SpiderState
 from scrapy.http import Request, Response
 
@@ -101,7 +102,7 @@ class NearDuplicateSpiderMiddleware:
             async for output in result:
                 yield output
             return
-        failed, has_erred = True, False
+        failed, stopped, has_erred = True, False, False
         if session.recrawl is not None:
             result = session.recrawl.compared(page, result)
         wait = Wait()
@@ -130,8 +131,16 @@ class NearDuplicateSpiderMiddleware:
             if session.skipping.acts and self.judges_pages:  # what lists say is evidence, too
                 await session.pages.judge(page)
             failed = has_erred  # what nobody waits for may be lost: the next crawl reads it again
+        except CloseSpider:
+            failed, stopped = has_erred, True
+            raise
         finally:
-            session.pages.exhausted(page, failed)
+            session.pages.exhausted(page, failed, stopped)
+
+    def process_spider_exception(self, response: Response, exception: Exception) -> None:
+        """Let a page end whose callback stops the crawl, also one that is no generator."""
+        if isinstance(exception, CloseSpider) and self.session.is_open:
+            self.session.attempt(PLACE, self.session.pages.stopped, response)
 
     async def hand_over(
         self, item: Any, page: CrawledPage, result: AsyncIterator[Any], outputs: list[Any]

@@ -14,6 +14,7 @@ from scrapy_neardup.crawl.pages.page_lifecycle import (
     Completed,
     Effect,
     Fate,
+    LeaseEnded,
     PageLifecycle,
     ReadAgain,
     RowForgotten,
@@ -313,6 +314,50 @@ def test_a_page_whose_callback_failed_is_kept_in_part(failed: bool) -> None:
     lifecycle.item_done(page, Fate.KEPT)
     kept = RowKeptInPart(1) if failed else RowKept(1)
     assert kept in lifecycle.exhausted(page, failed=failed)
+
+
+def test_a_page_of_a_queue_whose_callback_stopped_the_crawl_ends_unseen() -> None:
+    """Like all that it was found on."""
+    lifecycle = PageLifecycle()
+    top = lifecycle.answered(b"top", lifecycle.leased(7, None))
+    lifecycle.requested(top)
+    lifecycle.exhausted(top, failed=False)
+    page = lifecycle.answered(b"a", top)
+    twin = lifecycle.answered(b"a", None)
+    lifecycle.exhausted(page, failed=False)
+    effects = lifecycle.exhausted(twin, failed=False, stopped=True)
+    assert effects == [Settled(twin, True), LeaseEnded(7)]
+    assert len(lifecycle) == 0
+
+
+def test_a_page_whose_callback_stopped_the_crawl_is_found_again_where_no_queue_has_it() -> None:
+    lifecycle = PageLifecycle()
+    page = lifecycle.answered(b"a", None)
+    assert lifecycle.exhausted(page, failed=False, stopped=True) == [Settled(page, True)]
+    assert lifecycle.stage(page) is Stage.FAILED
+
+
+def test_the_lease_of_a_page_that_stopped_the_crawl_ends_after_what_was_found_on_it() -> None:
+    lifecycle = PageLifecycle()
+    page = lifecycle.answered(b"a", lifecycle.leased(7, None))
+    lifecycle.requested(page)
+    assert lifecycle.exhausted(page, failed=False, stopped=True) == [Settled(page, True)]
+    assert lifecycle.request_ended(page) == [LeaseEnded(7)]
+
+
+def test_a_page_that_stopped_the_crawl_is_kept_in_part_and_its_lease_stays_if_an_item_failed() -> (
+    None
+):
+    for fate, expected in ((Fate.KEPT, RowKeptInPart(1)), (Fate.FAILED, RowForgotten(1))):
+        lifecycle = PageLifecycle()
+        page = lifecycle.answered(b"a", lifecycle.leased(7, None))
+        lifecycle.reading(page)
+        lifecycle.judged(page, 1, None)
+        lifecycle.item_out(page)
+        effects = lifecycle.exhausted(page, failed=False, stopped=True)
+        effects += lifecycle.item_done(page, fate)
+        assert expected in effects
+        assert (LeaseEnded(7) in effects) == (fate is Fate.KEPT)
 
 
 # --- every interleaving, against a plain model
@@ -620,8 +665,8 @@ class Crawl(RuleBasedStateMachine):
     def exhaust(self, choice: int, raises: int) -> None:
         page = self.pick(choice, runs)
         page.exhausted = True
-        page.failed |= raises == 7
-        self.settle(page, lambda: self.lifecycle.exhausted(page.id, raises == 7))
+        page.failed |= raises > 5
+        self.settle(page, lambda: self.lifecycle.exhausted(page.id, raises == 7, raises == 6))
 
     def settle(self, page: Model, event: Callable[[], list[Effect]]) -> None:
         if page.is_settled and not page.repeats:

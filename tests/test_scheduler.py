@@ -14,7 +14,7 @@ from fleets import PATIENCE_S, RunningServer, running_server, wait_until, wire_t
 from mock_site import MockSite, Reply, page, prose, redirect, running_site
 from scrapy import FormRequest, Request, Spider, signals
 from scrapy.crawler import Crawler
-from scrapy.exceptions import DontCloseSpider
+from scrapy.exceptions import CloseSpider, DontCloseSpider
 from scrapy.http import Response
 
 pytest.importorskip("redis", reason="the extra `redis` is not installed")
@@ -517,6 +517,81 @@ def test_a_page_that_failed_is_read_again_by_the_next_crawl(
     assert not second.stat("frontier/left")
     assert "/page/1" in kept(second, mock_site)
     assert mock_site.gets("/page/2") == 1
+
+
+class Stopping(Links):
+    """Makes an item of /page/2, and wants to go no further."""
+
+    def parse(self, response: Response, **kwargs: Any) -> Any:
+        yield from super().parse(response)
+        if response.url.endswith("/page/2"):
+            raise CloseSpider("old")
+
+
+class StoppingAtOnce(Stopping):
+    """Makes no item of it, and its callback is no generator."""
+
+    def parse(self, response: Response, **kwargs: Any) -> Any:
+        if response.url.endswith("/page/2"):
+            raise CloseSpider("old")
+        return list(Links.parse(self, response))
+
+
+class StoppingLocally(Stopping):
+    """Its requests cannot be written as JSON, but for the first."""
+
+    def parse(self, response: Response, **kwargs: Any) -> Any:
+        for one in super().parse(response):
+            yield one.replace(cb_kwargs={"local": object()}) if isinstance(one, Request) else one
+
+
+IN_ORDER = {
+    "CONCURRENT_REQUESTS": 1,
+    "SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue",
+}
+
+
+@pytest.mark.parametrize("spider", [Stopping, StoppingAtOnce])
+def test_who_goes_on_with_a_spider_that_stopped_itself_does_not_begin_where_it_stopped(
+    server: RunningServer, mock_site: MockSite, spider: type[Spider]
+) -> None:
+    root = hub(mock_site, *(f"/page/{n}" for n in range(1, 5)))
+    first = run(server, root, spider, **IN_ORDER)
+    assert first.stats["finish_reason"] == "old"
+    second = run(server, root, spider, **IN_ORDER)
+    assert second.stats["finish_reason"] == "finished"
+    of_page_2 = [] if spider is StoppingAtOnce else ["/page/2"]
+    both = kept(first, mock_site) + kept(second, mock_site)
+    assert both == Counter(["/hub", "/page/1", "/page/3", "/page/4", *of_page_2])
+    assert mock_site.gets("/page/2") == 1
+
+
+def test_a_page_of_requests_that_stay_with_a_worker_that_stopped_itself_is_not_read_for_ever(
+    server: RunningServer, mock_site: MockSite
+) -> None:
+    root = hub(mock_site, "/page/2")
+    assert run(server, root, StoppingLocally, **IN_ORDER).stats["finish_reason"] == "old"
+    left = server.command("HLEN", "{neardup}:q:s:links:requests")
+    assert left == ":0\r\n"
+
+
+class Stopped(Links):
+    """Stops in the errback of a page that a robots.txt forbids."""
+
+    def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
+        for link in response.css("a::attr(href)").getall():
+            yield response.follow(link, errback=self.stop)
+
+    def stop(self, failure: Any) -> None:
+        raise CloseSpider("forbidden")
+
+
+def test_a_request_whose_errback_stopped_the_spider_is_done_if_it_was_dropped_on_purpose(
+    server: RunningServer, mock_site: MockSite
+) -> None:
+    root = hub(mock_site, "/private/page")
+    assert run(server, root, Stopped).stats["finish_reason"] == "forbidden"
+    assert server.command("HLEN", "{neardup}:q:s:links:requests") == ":0\r\n"
 
 
 class TwoItems(Links):

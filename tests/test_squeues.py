@@ -24,7 +24,7 @@ from scrapy_neardup.state.lock import FolderLock
 from scrapy_neardup.state.mac import MAC_BYTES
 from tests.crawls import ADDONS, SETTINGS, PagesSpider, crawl
 from tests.mock_site import MockSite, page, prose
-from tests.test_state_crawls import ROOT, Follower, add_branch
+from tests.test_state_crawls import ROOT, Follower, Stopping, add_branch
 
 SCRAPYS = {
     "SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleLifoDiskQueue",
@@ -280,6 +280,21 @@ def test_a_request_that_failed_waits_for_the_next_crawl(
         last = crawl(Follower, where, seed=mock_site.url("/start"))
     assert mock_site.url("/flaky") in last.urls
     assert mock_site.gets("/hub") == 1
+
+
+@pytest.mark.parametrize("settings", [{}, SCRAPYS])
+def test_a_job_whose_spider_stopped_itself_goes_on_behind_the_page_where_it_did(
+    mock_site: MockSite, tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    add_branch(mock_site)
+    where = {"JOBDIR": str(tmp_path)} | settings
+    first = crawl(Stopping, where, seed=mock_site.url("/start"))
+    assert first.stats["finish_reason"] == "enough"
+    second = crawl(Stopping, where, seed=mock_site.url("/start"))
+    assert second.stats["finish_reason"] == "finished"
+    assert mock_site.gets("/leaf/1") == 1
+    leaves = [url for url in first.urls + second.urls if "/leaf/" in url]
+    assert sorted(leaves) == [mock_site.url(f"/leaf/{n}") for n in range(3)]
 
 
 class Dead(Follower):

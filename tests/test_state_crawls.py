@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import pytest
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
-from scrapy.exceptions import DontCloseSpider
+from scrapy.exceptions import CloseSpider, DontCloseSpider
 from scrapy.http import Response
 
 from scrapy_neardup.commands import NOTHING_FOUND, main
@@ -334,6 +334,30 @@ def test_a_page_that_is_always_cut_off_is_read_once_in_each_crawl(
         assert outcome.stat("pages/cut_off") == 1
         assert mock_site.gets("/thing/1") == number + 1
     assert outcome.items == []
+
+
+class Stopping(Follower):
+    """Wants no more at /leaf/1."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield from super().parse(response)
+        if response.url.endswith("/leaf/1"):
+            raise CloseSpider("enough")
+
+
+def test_a_page_at_which_a_spider_stopped_is_found_again_by_the_next_crawl(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    """It may have more to say, to a spider that has not had enough yet."""
+    add_branch(mock_site)
+    where = {"NEARDUP_STATE_DIR": str(tmp_path)}
+    stopped = crawl(Stopping, where, seed=mock_site.url("/start"))
+    assert stopped.stats["finish_reason"] == "enough"
+    following = follow(mock_site, tmp_path)
+    assert mock_site.gets("/leaf/1") == 2
+    read = [*stopped.urls, *following.urls]
+    assert {f"/leaf/{n}" for n in range(3)} <= {url.removeprefix(mock_site.root) for url in read}
+    assert read.count(mock_site.url("/leaf/1")) == 1
 
 
 @pytest.mark.parametrize("meta", ["neardup_refresh", "neardup_skip"])

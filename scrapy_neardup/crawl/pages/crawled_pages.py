@@ -141,9 +141,14 @@ class CrawledPages:
             self._count(stats.PAGES_FIRST_WITH_ITEM)
         self._items.hand_over(item, page)
 
-    def exhausted(self, page: CrawledPage, failed: bool) -> None:
-        """The callback yields nothing more. failed: it raised."""
-        self._effects.of(self._lifecycle.exhausted, page.id, failed)
+    def exhausted(self, page: CrawledPage, failed: bool, stopped: bool = False) -> None:
+        """The callback yields nothing more. failed: it raised; stopped: it stopped the crawl."""
+        self._effects.of(self._lifecycle.exhausted, page.id, failed, stopped)
+
+    def stopped(self, response: Response) -> None:
+        """The callback of a response stopped the crawl, maybe before it gave any output."""
+        if id(response) not in self._by_response:  # else exhausted() tells
+            self.exhausted(self.begin(response), failed=False, stopped=True)
 
     # --- the pipelines
 

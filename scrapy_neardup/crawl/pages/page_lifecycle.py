@@ -15,6 +15,12 @@ and carries out the effects that they return, in their order.
 A callback or a pipeline that raised leads to FAILED instead of WAITING: such a page is never
 completed, so the next crawl reads it again.
 
+A callback that *stopped* the crawl, by CloseSpider, may have kept to itself what its page says, so
+such a page is FAILED, too, and found again by the next crawl. Not so where a lease would end with
+it: what the spider has done with a request of its queue is its own choice, and a crawl that goes on
+with the queue is not to begin where the last one stopped. Then the page and those that wait for it
+are completed, but their URLs do not count as seen.
+
 A request that a queue on disk keeps until its page is completed has a *lease*: it enters as
 REQUESTED, and its page takes its place. One that comes to nothing goes from there to COMPLETED.
 Other requests are only counted, by the page that they were found on.
@@ -89,8 +95,8 @@ class RowKept(NamedTuple):
 
 
 class RowKeptInPart(NamedTuple):
-    """The same, but another item of the page was lost, or its callback failed: that the page is
-    known does not tell that all its items are."""
+    """The same, but another item of the page was lost, or its callback failed or stopped the crawl:
+    that the page is known does not tell that all its items are."""
 
     row: int
 
@@ -122,7 +128,7 @@ class Settled(NamedTuple):
     """Nothing more can happen to the items of a page."""
 
     page: int
-    failed: bool  # whether the callback or a pipeline raised
+    failed: bool  # whether the callback or a pipeline raised, CloseSpider included
 
 
 class Completed(NamedTuple):
@@ -170,6 +176,12 @@ class _Items:
     lost_originals: list[int] = field(default_factory=list)  # rows of which an item was lost
     exhausted: bool = False
     failed: bool = False
+    stopped: bool = False
+
+    @property
+    def may_lack_some(self) -> bool:
+        """Whether the callback or a pipeline did not get to the end."""
+        return self.failed or self.stopped
 
 
 @dataclass(slots=True, eq=False)
@@ -367,11 +379,12 @@ class PageLifecycle:
         items.failed |= fate is Fate.FAILED
         return self._settled_if_done(page, items)
 
-    def exhausted(self, page: int, failed: bool) -> list[Effect]:
-        """The callback yields nothing more. failed: it raised."""
+    def exhausted(self, page: int, failed: bool, stopped: bool = False) -> list[Effect]:
+        """The callback yields nothing more. failed: it raised; stopped: it stopped the crawl."""
         items = self._items_of(page)
         items.exhausted = True
-        items.failed |= failed
+        items.stopped |= stopped
+        items.failed |= failed or (stopped and not self._is_of_queue(page))
         return self._settled_if_done(page, items)
 
     def _items_of(self, page: int) -> _Items:
@@ -394,10 +407,12 @@ class PageLifecycle:
         for row in items.lost_originals:
             effects += self._original_lost(page, row) if items.n_repeats else self._done(page)
         # First: what is remembered of its items is to be known before its row is.
-        effects.append(Settled(page, items.failed))
+        effects.append(Settled(page, items.may_lack_some))
         effects += self._rows_settled(items)
         if not items.n_repeats:  # nothing of it was dropped in favour of an original
             self._stop_waiting(page, entry, items, set(items.originals))
+        if items.stopped and not items.failed:
+            self._leave_unseen(page)
         if not items.failed:
             effects += self._done(page)
         elif entry.n_open == 1 and entry.key is None and entry.found_on == entry.twin == NOBODY:
@@ -421,7 +436,7 @@ class PageLifecycle:
             if not items.n_kept:
                 effects.append(RowForgotten(row))
             else:
-                is_whole = not (items.n_lost or items.failed)
+                is_whole = not (items.n_lost or items.may_lack_some)
                 effects.append(RowKept(row) if is_whole else RowKeptInPart(row))
             if not is_lost:
                 for copy in copies:
@@ -475,6 +490,26 @@ class PageLifecycle:
                 self._unkept[original].remove(page)
 
     # --- completion
+
+    def _is_of_queue(self, page: int) -> bool:
+        """Whether a page, or one that waits for it, has a lease."""
+        return any(entry.lease != NOBODY for entry in self._upwards(page))
+
+    def _leave_unseen(self, page: int) -> None:
+        """Never count the URL of a page as seen, nor those of pages that wait for it."""
+        for entry in self._upwards(page):
+            if entry.key is not None:
+                del self._ids_by_key[entry.key]
+                entry.key = None
+
+    def _upwards(self, page: int) -> Iterator[_Page]:
+        """A page, those that wait for it, and so on."""
+        ids = [page]
+        while ids:
+            entry = self._pages.get(ids.pop())
+            if entry is not None:
+                yield entry
+                ids += (entry.found_on, entry.twin)
 
     def _done(self, page: int) -> list[Effect]:
         """One thing that a page waited for is done; so may be the page, and what waits for it."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from scrapy import signals
 from scrapy.crawler import Crawler
-from scrapy.exceptions import IgnoreRequest
+from scrapy.exceptions import CloseSpider, IgnoreRequest
 from scrapy.http import Request, Response
 from scrapy.utils.asyncgen import as_async_generator
 from twisted.python.failure import Failure
@@ -99,7 +99,8 @@ class Errbacks:
         try:
             output = await call(failure, request)
         except Exception as error:  # the failure itself, where the errback wants none of it
-            self._exhausted(failed.page, is_dropped and error is failure.value)
+            has_ended = error is failure.value or isinstance(error, CloseSpider)
+            self._exhausted(failed.page, is_dropped and has_ended)
             raise
         return self._followed(as_async_generator(output), request, failed, is_dropped)
 
@@ -123,7 +124,7 @@ class Errbacks:
     async def _followed(
         self, output: AsyncIterator[Any], request: Request, failed: Failed, is_dropped: bool
     ) -> AsyncIterator[Any]:
-        is_made_again = is_done = False
+        is_made_again = has_ended = False
         try:
             async for one in output:
                 if isinstance(one, Request):
@@ -131,8 +132,14 @@ class Errbacks:
                 elif one is not None:
                     self._lifecycle.item_out(failed.page)
                 yield one
-            is_done = is_dropped or is_made_again or self._requests.need_not_stay(request, failed)
+            has_ended = True
+        except CloseSpider:
+            has_ended = True
+            raise
         finally:
+            is_done = has_ended and (
+                is_dropped or is_made_again or self._requests.need_not_stay(request, failed)
+            )
             self._exhausted(failed.page, is_done)
 
     def _exhausted(self, page: int, is_done: bool) -> None:
