@@ -575,6 +575,20 @@ def test_a_page_of_requests_that_stay_with_a_worker_that_stopped_itself_is_not_r
     assert left == ":0\r\n"
 
 
+def test_a_worker_that_is_stopped_says_how_many_requests_of_its_run_wait(
+    server: RunningServer, mock_site: MockSite, caplog: pytest.LogCaptureFixture
+) -> None:
+    root = hub(mock_site, *(f"/page/{n}" for n in range(1, 5)))
+    run(server, root, StoppingAtOnce, **IN_ORDER)
+    left = int(server.command("HLEN", "{neardup}:q:s:links:requests").removeprefix(":"))
+    assert left > 0
+    assert caplog.text.count("requests of this run wait on the server") == 1
+    assert f"neardup: {left} requests of this run wait" in caplog.text
+    caplog.clear()
+    run(server, root, StoppingAtOnce, **IN_ORDER)
+    assert "wait on the server" not in caplog.text
+
+
 class Stopped(Links):
     """Stops in the errback of a page that a robots.txt forbids."""
 

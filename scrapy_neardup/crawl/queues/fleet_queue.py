@@ -100,6 +100,7 @@ class FleetQueue:
         self._packing = QueuedRequests(self._frontier, crawler, urls, attempt, count_, order)
         self._losses = QueueLosses(self._frontier, fleet, count_)
         self._n_left = 0  # requests of other workers that wait for the next run
+        self._n_waiting: int | None = None  # for this one, at our end; None: not known
         self._timer = create_looping_call(self._look)
         crawler.signals.connect(self.spider_idle, signal=signals.spider_idle)
         crawler.signals.connect(self._packing.answered, signal=signals.response_downloaded)
@@ -175,10 +176,12 @@ class FleetQueue:
                 break
             await pause(PAUSE_S)
         self._count(stats.FRONTIER_UNSENT, len(self._unsent) + len(self._sending))
+        with suppress(Refused, Unanswered):
+            left = await answer_of(self._frontier.left())
+            self._n_left = left.n_failed
+            self._n_waiting = left.n_waiting + len(self._taken)
         self._frontier.give_back([row.id for row, _, _ in self._taken])
         self._taken.clear()
-        with suppress(Refused, Unanswered):
-            self._n_left = (await answer_of(self._frontier.left())).n_failed
 
     # --- called by the session
 
@@ -189,13 +192,31 @@ class FleetQueue:
     def leave(self, finished: bool) -> None:
         """The crawl has ended, and all that it completed is told."""
         self._frontier.leave(len(self._leases), finished, self._losses.has_lost)
-        if finished and self.n_left:
+        if finished:
+            self._warn_of_the_next_run()
+        elif not self._losses.has_lost:  # else the next start begins a run
+            self._warn_of_this_run()
+
+    def _warn_of_the_next_run(self) -> None:
+        if self.n_left:
             self._count(stats.FRONTIER_LEFT, self.n_left)
             logger.warning(
                 "neardup: %d requests stay on the server of NEARDUP_BACKEND for the next run of "
                 "this spider: their pages or downloads failed, or six workers in a row stopped or "
                 "died while they had one. Start the crawl again to make them",
                 self.n_left,
+            )
+
+    def _warn_of_this_run(self) -> None:
+        if self._n_waiting is None:  # the server does not answer
+            return
+        if n_waiting := self._n_waiting + len(self._leases):
+            logger.warning(
+                "neardup: %d requests of this run wait on the server of NEARDUP_BACKEND: this "
+                "worker was stopped, or its spider stopped itself. Workers that are at work make "
+                "them, and the next start of this spider goes on with this run: it does not make "
+                "again the start requests that were made",
+                n_waiting,
             )
 
     @property
