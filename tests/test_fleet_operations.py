@@ -395,6 +395,10 @@ def test_a_cluster_is_looked_at_as_a_whole(capsys: pytest.CaptureFixture[str]) -
         assert status["workers"] == 1
         assert status["queues"][0]["waiting"] == 2
         assert len(status["used_memory"]) == 3
+        assert main(["fleet", "check", url]) == 1
+        said = capsys.readouterr().out.splitlines()
+        named = sorted(line.split(": ")[0] for line in said if "appendonly is no: " in line)
+        assert named == sorted(f"127.0.0.1:{node.port}" for node in nodes)
         worker.close()
 
 

@@ -73,7 +73,7 @@ class FleetStatus(NamedTuple):
     workers: int  # that live
     fullest_shard: int  # slices, of MAX_SLICES
     queues: list[Queue]
-    servers: list[dict[str, Any]]  # what INFO says of each node
+    servers: list[dict[str, Any]]  # what INFO says of each; in a cluster, also which `node` it is
 
 
 class Operator:
@@ -154,7 +154,11 @@ class Operator:
     def _servers(self) -> list[dict[str, Any]]:
         if hasattr(self._client, "get_nodes"):
             nodes = [node for node in self._client.get_nodes() if node.server_type == "primary"]
-            return [self._client.get_redis_connection(node).info("everything") for node in nodes]
+            infos = (self._client.get_redis_connection(node).info("everything") for node in nodes)
+            return [
+                info | {"node": f"{node.host}:{node.port}"}
+                for node, info in zip(nodes, infos, strict=True)
+            ]
         return [self._client.info("everything")]
 
     def _names(self, pattern: str) -> Iterator[bytes]:
@@ -348,15 +352,21 @@ def troubles(status: FleetStatus) -> list[str]:
         if queue.stranded
     ]
     for info in status.servers:
-        if info.get("maxmemory") and info.get("maxmemory_policy") != "noeviction":
-            found.append(f"maxmemory-policy is {info['maxmemory_policy']}: set noeviction")
-        if info.get("maxmemory") and info["used_memory"] > 0.9 * info["maxmemory"]:
-            found.append("more than 90 % of maxmemory is used")
-        for what in ("aof_last_write_status", "rdb_last_bgsave_status"):
-            if info.get(what, "ok") != "ok":
-                found.append(f"{what} is {info[what]}: what is told now is lost in a restart")
-        if not info.get("aof_enabled"):
-            found.append("appendonly is no: a restart loses what came since the last snapshot")
-        if info.get("role") == "slave":
-            found.append("it is a replica: name the master")
+        of_node = f"{info['node']}: " if "node" in info else ""
+        found += [of_node + what for what in _of_server(info)]
     return found
+
+
+def _of_server(info: dict[str, Any]) -> Iterator[str]:
+    """The same of one server."""
+    if info.get("maxmemory") and info.get("maxmemory_policy") != "noeviction":
+        yield f"maxmemory-policy is {info['maxmemory_policy']}: set noeviction"
+    if info.get("maxmemory") and info["used_memory"] > 0.9 * info["maxmemory"]:
+        yield "more than 90 % of maxmemory is used"
+    for what in ("aof_last_write_status", "rdb_last_bgsave_status"):
+        if info.get(what, "ok") != "ok":
+            yield f"{what} is {info[what]}: what is told now is lost in a restart"
+    if not info.get("aof_enabled"):
+        yield "appendonly is no: a restart loses what came since the last snapshot"
+    if info.get("role") == "slave":
+        yield "it is a replica: name the master"
