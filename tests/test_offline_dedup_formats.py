@@ -462,7 +462,7 @@ def test_rows_of_parquet_keep_values_schema_and_metadata(
     pq.write_table(table, path, compression=compression, row_group_size=row_group_size)
     (source,) = find_inputs([path])
     form: Any = format_of(source, columns_of(source, Fields(), LIMITS), LIMITS)
-    assert form.columns == Columns("metadata.url", ("content",), ())
+    assert form.columns == Columns("metadata.url", ("content",), (), are_usual=True)
     pages = list(records(source, Fields()))
     assert [page.body for page in pages if isinstance(page, Page)] == [r["content"] for r in rows]
     kept = [i % 3 != 1 for i in range(10)]
@@ -531,6 +531,50 @@ def test_texts_in_several_columns_are_all_compared(tmp_path: Path, kind: str) ->
     (source,) = find_inputs([path])
     pages = [one for one in records(source, Fields()) if isinstance(one, Page)]
     assert [(text_of(page) or "").split("\n") for page in pages] == [*said[:3], ["one"]]
+
+
+def file_of_rows(folder: Path, kind: str, rows: list[dict[str, Any]]) -> Path:
+    text = json.dumps(rows) if kind == "json" else "".join(json.dumps(row) + "\n" for row in rows)
+    return file_of(folder, kind, "", text.encode())
+
+
+def said_in(path: Path, fields: Fields) -> list[str | None]:
+    """The texts of a file's records."""
+    (source,) = find_inputs([path])
+    return [text_of(one) for one in records(source, fields) if isinstance(one, Page)]
+
+
+@pytest.mark.parametrize("name", ["content", "Raw_Content"])
+@pytest.mark.parametrize("kind", ["jsonl", "json"])
+def test_a_text_column_that_comes_late_is_compared(tmp_path: Path, kind: str, name: str) -> None:
+    url = "http://a.example/"
+    lists = [{"url": url, "text": f"List {i} " + "x" * 3_000} for i in range(1_000)]
+    stories = [{"url": url, "text": "Read more", name: f"story {i}"} for i in range(3)]
+    path = file_of_rows(tmp_path, kind, lists + stories)
+    assert said_in(path, Fields())[-3:] == [f"Read more\nstory {i}" for i in range(3)]
+    assert said_in(path, Fields(text="text"))[-3:] == ["Read more"] * 3
+
+
+@pytest.mark.parametrize("fields", [Fields(), Fields(text="text"), Fields(html="text")])
+@pytest.mark.parametrize("kind", ["jsonl", "json"])
+def test_a_column_is_missing_only_if_no_record_has_it(
+    tmp_path: Path, kind: str, fields: Fields
+) -> None:
+    rows: list[dict[str, Any]] = [{"id": i, "title": "x" * 3_000} for i in range(1_000)]
+    with pytest.raises(InputError, match="its columns are: id, title"):
+        said_in(file_of_rows(tmp_path, kind, rows), fields)
+    late = {"id": 1_000, "url": "http://a.example/", "text": "a story"}
+    assert said_in(file_of_rows(tmp_path, kind, [*rows, late]), fields)[-1] == "a story"
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "json"])
+def test_a_record_that_is_longer_than_what_is_probed_hides_no_columns(
+    tmp_path: Path, kind: str
+) -> None:
+    texts = ["long " * 2**21, "a story"]
+    rows = [{"url": "http://a.example/", "text": text} for text in texts]
+    path = file_of_rows(tmp_path, kind, rows)
+    assert said_in(path, Fields())[1] == said_in(path, Fields(text="text"))[1] == "a story"
 
 
 @pytest.mark.parametrize(

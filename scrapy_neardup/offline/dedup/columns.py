@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from scrapy_neardup.errors import InputError
@@ -36,11 +37,23 @@ class Fields(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """Columns as an input spells them. url: None takes all records for one site's."""
+    """Columns as an input spells them.
+
+    url: None takes all records for one site's. are_usual: text and HTML were found by the usual
+    names, none was named.
+    """
 
     url: str | None
     text: tuple[str, ...]
     html: tuple[str, ...]
+    are_usual: bool = False
+
+    def of(self, row: Mapping[str, Any]) -> Columns:
+        """The columns of a row whose names are its own: it may have others of the usual ones than
+        the rows before it."""
+        if not self.are_usual:
+            return self
+        return Columns(self.url, *usual_in(tuple(row)), are_usual=True)
 
 
 def columns_among(names: Iterable[str], fields: Fields, where: object) -> Columns:
@@ -67,7 +80,7 @@ def columns_among(names: Iterable[str], fields: Fields, where: object) -> Column
             f"{where}: has {counts[twice]} columns {twice!r}; rename all but one, or name others "
             f"with --url, --text or --html"
         )
-    return Columns(url, text, html)
+    return Columns(url, text, html, are_usual=not (fields.text or fields.html))
 
 
 def _url_among(there: list[str], fields: Fields, where: object) -> str | None:
@@ -90,6 +103,17 @@ def _found(there: list[str], name: str | None, usual: tuple[str, ...]) -> tuple[
         return (name,) if name in there or ".".join(steps) in there else ()
     spelled = {column.casefold(): column for column in reversed(there)}
     return tuple(spelled[n.casefold()] for n in usual if n.casefold() in spelled)
+
+
+@lru_cache(maxsize=64)  # most records of a file have the same names
+def usual_in(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """All that are usual names of text and of HTML, whatever their case, in the order of those."""
+    folded = [(name, name.casefold()) for name in names]
+    text, html = (
+        tuple(name for one in usual for name, plain in folded if plain == one)
+        for usual in (TEXT_NAMES, HTML_NAMES)
+    )
+    return text, html
 
 
 def told(names: list[str]) -> str:

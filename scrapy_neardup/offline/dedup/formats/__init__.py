@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Protocol
 
 from scrapy_neardup.errors import InputError
 from scrapy_neardup.offline.dedup.columns import Columns, Fields, columns_among
+from scrapy_neardup.offline.dedup.formats.jsonl import JsonLines
 from scrapy_neardup.offline.dedup.formats.stream import TextStream
 from scrapy_neardup.offline.dedup.inputs import Input
 from scrapy_neardup.offline.dedup.record import (
@@ -96,4 +99,20 @@ def columns_of(source: Input, fields: Fields, limits: InputLimits) -> Columns:
         return nothing
     if remedy:
         raise InputError(f"{source.label}: {remedy}")
+    if isinstance(form, JsonLines):
+        return columns_of_rows(form, names or [], fields)
     return columns_among(names, fields, source.label) if names else nothing
+
+
+def columns_of_rows(form: JsonLines, first: list[str], fields: Fields) -> Columns:
+    """The columns of objects that have names of their own. All are looked at before it is said
+    that one is missing; a file without any object has none.
+
+    first: names in the first objects. Raises InputError.
+    """
+    names = first
+    for names in chain([first], form.names_so_far()):
+        with suppress(InputError):
+            return columns_among(names, fields, form.source.label)
+    nothing = Columns(None, (), ())
+    return columns_among(names, fields, form.source.label) if names else nothing

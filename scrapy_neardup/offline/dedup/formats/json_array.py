@@ -8,15 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from scrapy_neardup.offline.dedup.columns import names_in
-from scrapy_neardup.offline.dedup.formats.jsonl import (
-    PROBED_BYTES,
-    PROBED_LINES,
-    JsonLines,
-    object_of,
-    scan,
-    without_lines,
-)
+from scrapy_neardup.offline.dedup.formats.jsonl import JsonLines, scan, without_lines
 from scrapy_neardup.offline.dedup.formats.stream import Cutter, blocks, rest_lost
 from scrapy_neardup.offline.dedup.packing import Unpacked, packed
 from scrapy_neardup.offline.dedup.record import CHUNK_BYTES, Chunk, DamagedRecord, Frame, Page
@@ -46,16 +38,7 @@ class JsonArray(JsonLines):
         """The names in the first elements."""
         if not self._is_array():
             return super().names()
-        found: dict[str, None] = {}
-        n_rows = 0
-        for chunk in self.chunks():
-            for frame in self.frames(chunk):
-                page = self._element(frame)
-                found.update(dict.fromkeys(names_in(page) if isinstance(page, dict) else ()))
-                n_rows += 1
-            if n_rows >= PROBED_LINES or chunk.begin >= PROBED_BYTES:
-                break
-        return list(found)
+        return next(self.names_so_far(), [])
 
     def _is_array(self) -> bool:
         try:
@@ -119,9 +102,10 @@ class JsonArray(JsonLines):
         before, element = frame.raw
         return before, without_lines(element, self.columns, lines)
 
-    def _element(self, frame: Frame) -> object:
+    def row(self, frame: Frame) -> dict[str, Any] | DamagedRecord:
+        """The object of an element."""
         raw = frame.raw[1] if isinstance(frame.raw, tuple) else frame.raw
-        return object_of(raw) if raw else None
+        return super().row(frame._replace(raw=raw))
 
     def write(self, chunk: Chunk, kept: Iterable[bool], is_first: bool, out: Path) -> bytes:
         """The kept elements; the first of all stands behind the array's opening."""

@@ -41,6 +41,19 @@ class JsonLines(TextStream):
             dict.fromkeys(name for row in rows if isinstance(row, dict) for name in names_in(row))
         )
 
+    def names_so_far(self) -> Iterator[list[str]]:
+        """The names in ever more records, to the end: a name may come late."""
+        found: dict[str, None] = {}
+        for chunk in self.chunks():
+            for frame in self.frames(chunk):
+                row = self.row(frame)
+                found.update(dict.fromkeys(names_in(row) if isinstance(row, dict) else ()))
+            yield list(found)
+
+    def row(self, frame: Frame) -> dict[str, Any] | DamagedRecord:
+        """The object of a frame."""
+        return DamagedRecord(frame.damage) if frame.damage else object_of(frame.raw)
+
     def chunks(self) -> Iterator[Chunk]:
         """Whole lines. A line that is too long is passed over, never held."""
         with self.opened() as stream:
@@ -110,7 +123,7 @@ class JsonLines(TextStream):
         row = object_of(frame.raw)
         if isinstance(row, DamagedRecord):
             return row._replace(begin=frame.begin)
-        return page_of(row, self.columns)
+        return page_of(row, self.columns.of(row))
 
 
 def line_from(stream: Unpacked, begin: int, end: int) -> int:
@@ -130,7 +143,7 @@ def without_lines(raw: bytes, columns: Columns, lines: list[int]) -> bytes:
     """An object as it stands there, without some lines of its text."""
     row, text = object_of(raw), raw.decode("utf-8", "surrogateescape")
     assert isinstance(row, dict)
-    begin, end = literal_at(text, text_column(row, columns))
+    begin, end = literal_at(text, text_column(row, columns.of(row)))
     cut = without(escaped_lines(text[begin + 1 : end - 1]), lines)
     return f"{text[: begin + 1]}{cut}{text[end - 1 :]}".encode("utf-8", "surrogateescape")
 
