@@ -1172,3 +1172,41 @@ def test_inputs_of_no_known_format_are_refused_by_name(
     assert run(tmp_path / "out", tmp_path / name) == WRONG_USE
     assert ".parquet" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+TEASER = "Subscribe to our newsletter and get the latest stories every morning before breakfast"
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
+def test_an_equal_teaser_beside_other_html_makes_no_copy(tmp_path: Path, kind: str) -> None:
+    import pyarrow.parquet as pq
+
+    made = [
+        {"url": URL.format(i), "text": TEASER, "body": f"<p>{text}</p>"}
+        for i, text in enumerate(TEXTS)
+    ]
+    path = tmp_path / f"a.{kind}"
+    if kind == "csv":
+        write_csv(path, made)
+    elif kind == "parquet":
+        pq.write_table(pa.Table.from_pylist(made), path)
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in made))
+    assert run(tmp_path / "out", path) == 0
+    duplicates = lines(tmp_path / "out" / "duplicates.jsonl")
+    assert [(one["record"], one["original"]["record"]) for one in duplicates] == [(3, 0), (5, 1)]
+
+
+@pytest.mark.parametrize("link", ["{}", "<a href='/x'>{}</a>", "<b>{}</b>&nbsp;"])
+def test_html_from_which_the_text_was_taken_has_no_say(tmp_path: Path, link: str) -> None:
+    """Neither where its lines stand in it, nor where tags stand between its words."""
+    text = prose(0)
+    words = " ".join(link.format(word) if n % 3 else word for n, word in enumerate(text.split()))
+    htmls = [page(prose(n, n_words=600)).replace(b"<p>", f"<p>{words}".encode()) for n in (1, 2)]
+    made = [{"url": URL.format(n), "text": text, "html": h.decode()} for n, h in enumerate(htmls)]
+    assert words in made[0]["html"]
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in made))
+    assert run(tmp_path / "out", path) == 0
+    (duplicate,) = lines(tmp_path / "out" / "duplicates.jsonl")
+    assert duplicate["kind"] == "exact"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +30,8 @@ from scrapy_neardup.offline.dedup.traits import Traits, traits_of
 from scrapy_neardup.offline.dedup.transfer import Packed, Read, UncomparedRecord, pack
 from scrapy_neardup.report.text_diff import difference_line
 from scrapy_neardup.settings import NearDupSettings
+
+SHORT_LINE = 30  # characters that may stand in HTML by chance
 
 
 class Work(NamedTuple):
@@ -145,7 +148,7 @@ class ReadingWorker:
         """The reading of one record. Any error of a parser leaves it unread, and so kept."""
         if isinstance(page, DamagedRecord):
             return page
-        if len(page.body or page.text or "") > self.work.settings.max_page_bytes:
+        if max(map(size_of, (page, page.beside))) > self.work.settings.max_page_bytes:
             return UncomparedRecord("too_long")
         if not page.has_site and self.work.settings.scope == "site":
             return UncomparedRecord("without_url")
@@ -234,13 +237,65 @@ def document_of(record: int, page: Page | DamagedRecord) -> list[Document]:
         return []
     if text is None or isinstance(page, DamagedRecord):
         return []
-    may_go = page.body is None and page.has_site
+    may_go = page.body is None and page.has_site and text == page.text
     return [Document(record, page.url, site_of(page.url), len(text), lines_of(text), may_go)]
 
 
+def size_of(page: Page | None) -> int:
+    """How long a record's text or HTML is."""
+    return len(page.body or page.text or "") if page else 0
+
+
 def said_by(page: Page) -> PageContent | str | None:
-    """What a record says; None if it has no text."""
-    return page.text if page.body is None else content_of(page)
+    """What a record says; None if it has no text.
+
+    HTML beside a text counts, too, unless the text was taken from it: else it may be a teaser that
+    many pages have.
+    """
+    said = page.text if page.body is None else content_of(page)
+    if said is None or page.beside is None:
+        return said
+    text = as_content(said)
+    if stands_in(text.text, page.beside.body or b""):
+        return said
+    html = as_content(content_of(page.beside) or "")
+    return said if was_taken_from(text.text, html.text) else joined(text, html)
+
+
+def as_content(said: PageContent | str) -> PageContent:
+    """What a page says that may be text alone."""
+    return PageContent(said) if isinstance(said, str) else said
+
+
+def stands_in(text: str, html: bytes) -> bool:
+    """Whether most of a text stands in HTML in whole lines; if so, that need not be read."""
+    lines = [line.strip() for line in text.splitlines()]
+    found = sum(len(line) for line in lines if len(line) > SHORT_LINE and line.encode() in html)
+    return 2 * found > sum(map(len, lines))
+
+
+def was_taken_from(text: str, html: str) -> bool:
+    """Whether most pairs of neighbouring words of a text are in what HTML says."""
+    pairs = pairs_in(text)
+    return 2 * len(pairs & pairs_in(html)) >= len(pairs)
+
+
+def pairs_in(text: str) -> set[tuple[bytes, ...]]:
+    """The pairs of neighbouring words; of a single word, the word."""
+    words = normalise(text).split()
+    return set(pairwise(words)) or set(zip(words, strict=True))
+
+
+def joined(one: PageContent, other: PageContent) -> PageContent:
+    """All that two pages say."""
+    return PageContent(
+        f"{one.text}\n{other.text}",
+        [*one.heads, *other.heads],
+        [*one.data, *other.data],
+        [*one.details, *other.details],
+        lambda: [*one.attributes(), *other.attributes()],
+        one.unread_chars + other.unread_chars,
+    )
 
 
 def text_of(page: Page) -> str | None:

@@ -66,7 +66,8 @@ TEXT_OF_A_PAGE = "text/markdown; charset=utf-8"
 class Page(NamedTuple):
     """One record. One without text and body is kept without being compared.
 
-    row: its columns, for the choice of a copy; headers of WARC.
+    row: its columns, for the choice of a copy; headers of WARC. beside: the page of the HTML that
+    it has besides its text.
     """
 
     url: str
@@ -75,6 +76,7 @@ class Page(NamedTuple):
     content_type: str = ""
     has_site: bool = True  # False: nobody can say with whose pages to compare it
     row: Any = None
+    beside: Page | None = None
 
 
 class DamagedRecord(NamedTuple):

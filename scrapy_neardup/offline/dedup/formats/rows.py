@@ -23,27 +23,41 @@ def page_of(row: dict[str, Any], columns: Columns) -> Page:
     Item loaders make a list of each value: one URL in it is the URL, and strings are one text, of
     which no lines can be removed. So are texts of several columns, whatever their types: nobody can
     say which of them, such as `text` and `content`, is the page's and which a teaser of many pages.
-    So is HTML of several columns.
+    So is HTML of several columns. Which of a text and HTML is the page's is told by what they say
+    (reading.py), unless a column was named.
     """
     url = "" if columns.url is None else url_of(value_at(row, columns.url))
     has_site = columns.url is None or bool(host_of(url))
     text = _first(row, columns.text)
     if len(texts := texts_in(row, columns.text)) > 1:
         text = texts
+    if text is None:
+        return page_of_html(html_in(row, columns), url, has_site, row)
+    beside = page_of_html(html_in(row, columns), url) if columns.are_usual else None
     if isinstance(text, str):
-        return Page(url, distinct(text), has_site=has_site, row=row)
-    if strings := strings_in(text):
+        page = Page(url, distinct(text), has_site=has_site, row=row)
+    elif strings := strings_in(text):
         body = distinct("\n".join(strings)).encode("utf-8")
-        return Page(url, None, body, TEXT_OF_A_PAGE, has_site, row)
-    html = _first(row, columns.html) if text is None else text
-    if text is None and len(parts := texts_in(row, columns.html)) > 1:
-        html = parts
+        page = Page(url, None, body, TEXT_OF_A_PAGE, has_site, row)
+    else:
+        page = page_of_html(text, url, has_site, row)
+    return page._replace(beside=beside) if beside and beside.body else page
+
+
+def page_of_html(html: Any, url: str, has_site: bool = True, row: Any = None) -> Page:
+    """The page of HTML in a column; one without a body where that is of another type."""
     if strings := strings_in(html):
         html = "".join(strings)
     if isinstance(html, str):
         body = distinct(html).encode("utf-8")
         return Page(url, None, body, "text/html; charset=utf-8", has_site, row)
     return Page(url, None, html if isinstance(html, bytes) else None, "text/html", has_site, row)
+
+
+def html_in(row: dict[str, Any], columns: Columns) -> Any:
+    """The HTML of a row, in a list where it is in several columns."""
+    parts = texts_in(row, columns.html)
+    return parts if len(parts) > 1 else _first(row, columns.html)
 
 
 def texts_in(row: dict[str, Any], names: tuple[str, ...]) -> list[str]:
