@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from mock_site import prose
 
-from scrapy_neardup.commands import main
+from scrapy_neardup.commands import WRONG_USE, main
 from scrapy_neardup.ledger.reader import LedgerReader
 from scrapy_neardup.ledger.schema import Decided
 from scrapy_neardup.report.text_diff import MAX_CHARS, difference_line
@@ -158,3 +158,15 @@ def test_of_records_of_files_none_is_the_newer_copy(
     (kept,) = map(json.loads, next((out / "kept").iterdir()).read_text().splitlines())
     assert cluster["keep"] == kept["url"] == f"{URL}0000"
     assert "newer" not in cluster["why"]
+
+
+def test_undo_refuses_the_output_of_dedup_which_fetches_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = run(tmp_path, ROWS, "--report", tmp_path / "report.html")
+    capsys.readouterr()
+    assert main(["undo", URL + "copy", "--state", str(out)]) == WRONG_USE
+    said = capsys.readouterr()
+    assert "duplicates.jsonl" in said.err
+    assert "will be fetched" not in said.out
+    assert not (out / "overrides.jsonl").exists()

@@ -54,6 +54,7 @@ def run(options: argparse.Namespace) -> int:
 
     state = state_folder(options.state)
     require_state(state)
+    refuse_files(state)
     if not options.deferred:
         require_url(options.pattern)
     overrides = (
@@ -72,6 +73,17 @@ def run(options: argparse.Namespace) -> int:
         undo(state, overrides)
     tell([url for url, _ in overrides], options)
     return 0
+
+
+def refuse_files(state: Path) -> None:
+    """Raise InputError for the output of `dedup`: nothing is fetched by its next run."""
+    from scrapy_neardup.offline.dedup.progress import is_run
+
+    if is_run(state):
+        raise InputError(
+            f"{state}: is the output of `dedup`, which fetches nothing. What it dropped is "
+            f"named in duplicates.jsonl and stands in its inputs; name the folder of a crawl"
+        )
 
 
 def require_url(pattern: str) -> None:
