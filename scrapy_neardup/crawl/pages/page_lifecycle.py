@@ -178,11 +178,6 @@ class _Items:
     failed: bool = False
     stopped: bool = False
 
-    @property
-    def may_lack_some(self) -> bool:
-        """Whether the callback or a pipeline did not get to the end."""
-        return self.failed or self.stopped
-
 
 @dataclass(slots=True, eq=False)
 class _Page:
@@ -407,7 +402,7 @@ class PageLifecycle:
         for row in items.lost_originals:
             effects += self._original_lost(page, row) if items.n_repeats else self._done(page)
         # First: what is remembered of its items is to be known before its row is.
-        effects.append(Settled(page, items.may_lack_some))
+        effects.append(Settled(page, items.failed or items.stopped))
         effects += self._rows_settled(items)
         if not items.n_repeats:  # nothing of it was dropped in favour of an original
             self._stop_waiting(page, entry, items, set(items.originals))
@@ -436,7 +431,7 @@ class PageLifecycle:
             if not items.n_kept:
                 effects.append(RowForgotten(row))
             else:
-                is_whole = not (items.n_lost or items.may_lack_some)
+                is_whole = not (items.n_lost or items.failed or items.stopped)
                 effects.append(RowKept(row) if is_whole else RowKeptInPart(row))
             if not is_lost:
                 for copy in copies:

@@ -36,6 +36,9 @@ TRACE = "neardup_trace"
 NO_STATE = -1
 DONT_FILTER, FORM, BEHIND_FORM = 1, 2, 4
 LINK_METHODS = "GET", "HEAD"
+# Among the flags of a response: only the beginning of the page came (DOWNLOAD_FAIL_ON_DATALOSS). Of
+# "partial" that is not known: Scrapy sets it wherever a server tells no length.
+CUT_OFF = "dataloss"
 
 OF_A_FETCH = ("retry_times", "redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons")
 
@@ -172,7 +175,7 @@ class RequestTracker:
             del meta[TRACE]
             return
         page = self._lifecycle.answered(key, self._found_on(request))
-        if is_cut_off(response):
+        if CUT_OFF in response.flags:
             self._lifecycle.cut_off(page)
         trace = meta[TRACE]
         of_form = trace[0] & FORM if trace[:-3] else 0  # as was_form(), without its calls
@@ -300,14 +303,6 @@ def made_again(request: Request) -> Request:
 def is_transient(status: int) -> bool:
     """Whether a later crawl may well get another answer."""
     return status >= 500 or status in (408, 429)
-
-
-def is_cut_off(response: Response) -> bool:
-    """Whether a response is only the beginning of a page, under DOWNLOAD_FAIL_ON_DATALOSS=False.
-
-    The flag "partial" does not say so: Scrapy sets it wherever a server tells no length.
-    """
-    return "dataloss" in response.flags
 
 
 def urls_of(response: Response) -> tuple[str, ...]:
