@@ -174,6 +174,33 @@ def test_pages_of_one_url_are_decided_alike_in_any_partitions(spark: SparkSessio
     assert {row[1] for row in one} == {"new", "exact", "near"}
 
 
+def test_rows_without_a_url_are_kept_and_compared_only_where_all_sites_are_one(
+    spark: SparkSession,
+) -> None:
+    rows = [
+        (url, prose("same")) for url in (None, None, "https://a.example/1", "https://a.example/2")
+    ]
+    df = spark.createDataFrame(rows, "url string, text string")
+    kinds = [row["kind"] for row in dedup(df).decisions.sort("id", "kind").collect()]
+    assert kinds == ["too-short", "too-short", "new", "exact"]
+    kinds = [row["kind"] for row in dedup(df, scope="all").decisions.collect()]
+    assert sorted(kinds) == ["exact", "exact", "exact", "new"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ("url bigint, text string", "id='url': the column is of type bigint"),
+        ("url string, text binary", "text='text': the column is of type binary"),
+    ],
+)
+def test_columns_that_are_no_strings_are_refused(
+    spark: SparkSession, schema: str, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        dedup(spark.createDataFrame([], schema))
+
+
 def test_a_hot_slice_that_is_cut_gives_the_same_pairs(spark: SparkSession) -> None:
     rows = [(f"https://a.example/{i:03}", f"{prose('hot')} edit{i}") for i in range(60)]
     df = spark.createDataFrame(rows, "url string, text string")

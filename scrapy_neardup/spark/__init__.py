@@ -98,7 +98,9 @@ def dedup(
     same the first is kept. Decisions are those of a local Detector that reads the rows in this
     order with admit="novel" and boilerplate="keep" (templates are learnt page by page, which
     cannot be done in parallel); `elsewhere` is not computed. id: a string, a URL under
-    scope="site"; rows with the same id are separate pages. text: visible text, null for none.
+    scope="site", where rows without one, of null, are kept and not compared; rows with the same id
+    are separate pages. text: a string of visible text, null for none. Raises InputError for other
+    types.
     facts: as the Detector's. markup: what pages say outside their text, a column of
     spark.signatures.MARKUP as spark.records.read_pages makes it; without it, only texts are
     compared, and pages of equal texts are copies.

@@ -14,7 +14,7 @@ from scrapy_neardup.detect.detector import Detector, Scope
 from scrapy_neardup.detect.near import MIN_WORDS
 from scrapy_neardup.detect.page_reading import PageReading
 from scrapy_neardup.engines import FingerprintSpec, load_engine
-from scrapy_neardup.errors import OverBudget
+from scrapy_neardup.errors import InputError, OverBudget
 from scrapy_neardup.index.scan import ScanIndex
 from scrapy_neardup.spark.columns import Batches
 
@@ -51,9 +51,10 @@ def signer(
             ids, texts = (batch.column(name).to_pylist() for name in ("id", "text"))
             has_markup = "markup" in batch.schema.names
             beside = batch.column("markup").to_pylist() if has_markup else [None] * len(ids)
+            has_site = [id is not None or scope == "all" for id in ids]
             readings = [
-                read(reader, id, content(text, markup))
-                for id, text, markup in zip(ids, texts, beside, strict=True)
+                read(reader, id or "", content(text if known else None, markup if known else None))
+                for id, text, markup, known in zip(ids, texts, beside, has_site, strict=True)
             ]
             named = {n: batch.column(n) for n in batch.schema.names if n in NAMED}
             yield pa.RecordBatch.from_pydict(named | columns_of(readings, reader, scope))
@@ -131,7 +132,10 @@ def signed(
     markup: str | None = None,
     record: str | None = None,
 ) -> DataFrame:
-    """Every row's signatures; `rank` is the value that orders the rows, `record` names each."""
+    """Every row's signatures; `rank` is the value that orders the rows, `record` names each.
+
+    Raises InputError for a text or an id that is no string.
+    """
     from pyspark.sql import functions as fn
 
     rank = fn.lit(0) if order is None else fn.col(order)
@@ -139,6 +143,12 @@ def signed(
     wanted[2:2] = [fn.col(record).alias("record")] if record else []
     wanted += [fn.col(markup).alias("markup")] if markup else []
     texts = df.select(*wanted)
+    for role, name in (("id", id), ("text", text)):
+        if (type := texts.schema[role].dataType.simpleString()) != "string":
+            raise InputError(
+                f"{role}={name!r}: the column is of type {type}, a string is needed; cast it, as "
+                f'by col("{name}").cast("string")'
+            )
     rank_type = texts.schema["rank"].dataType.simpleString()
     schema = SCHEMA.format(rank=rank_type, record=", record string" if record else "")
     return texts.mapInArrow(signer(scope, spec, sketch_spec, min_words), schema)
