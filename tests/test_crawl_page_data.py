@@ -388,6 +388,15 @@ def test_preformatted_text_in_such_text_is_read_once() -> None:
     assert shown == "pre one\n two"
 
 
+def test_blanks_before_the_first_line_of_preformatted_text_count() -> None:
+    """They say where it stands, in a chart or on a board; a line feed there is not shown."""
+    shown = {tuple(read(f"<pre>{blanks}*\n*\n</pre>").details) for blanks in ("", "\n", "\r\n")}
+    assert shown == {("pre *\n*",)}
+    assert read("<pre>\n  *\n*</pre>").details == ["pre   *\n*"]
+    assert read("<pre>  *</pre>").details == ["pre   *"]
+    assert read("<pre>*  </pre>").details == []
+
+
 def test_a_title_in_a_title_of_an_image_is_read_once() -> None:
     # As libxml2 read HTML before 2.14, too.
     titles = "<title>one " * 100 + "two " * 5_000 + "</title>" * 100

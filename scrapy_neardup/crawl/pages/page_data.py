@@ -211,7 +211,7 @@ def page_data(root: etree._Element, url: str, body: bytes) -> PageData:
                 if not has_h1:
                     heads.append(_head(tag, text))
             case "pre":
-                shown = text.strip().replace("\r\n", "\n")
+                shown = text.replace("\r\n", "\n").removeprefix("\n").rstrip()
                 if not IN_ONE_LINE.fullmatch(shown):
                     details.extend((f"pre {shown}",), len("pre"))
             case "style":
