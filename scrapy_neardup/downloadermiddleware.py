@@ -135,7 +135,7 @@ class SeenUrlMiddleware:
             if unread is None:
                 return recrawl.unread.in_full(request)
             response = unread
-        elif recrawl.conditions.fails(request, response):
+        elif attempt("recrawl", recrawl.conditions.fails, request, response):
             return recrawl.unread.in_full(request)
         recrawl.conditions.withdraw(request)  # a spider may copy it
         is_page = self.is_page(response)

@@ -55,7 +55,7 @@ IMPORTS_SCRAPY = {
         "commands.dedup",
         "commands.rules",
         "commands.urls",
-        "offline.dedup.reading",
+        "offline.dedup.said",
     ),
     *("fleet.futures", "fleet.shared_pages", "fleet.worker"),
     *("urls.key", "urls.request_fingerprinter"),

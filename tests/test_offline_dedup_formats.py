@@ -24,8 +24,8 @@ from scrapy_neardup.offline.dedup.formats import columns_of, csv_rows, format_of
 from scrapy_neardup.offline.dedup.formats.json_array import ROOM
 from scrapy_neardup.offline.dedup.formats.rows import distinct, texts_in
 from scrapy_neardup.offline.dedup.inputs import find_inputs
-from scrapy_neardup.offline.dedup.reading import text_of
 from scrapy_neardup.offline.dedup.record import MIB, DamagedRecord, InputLimits, Page
+from scrapy_neardup.offline.dedup.said import text_of
 
 zstandard = pytest.importorskip("zstandard", reason="the extra [dedup] is not installed")
 pa = pytest.importorskip("pyarrow", reason="the extra [dedup] is not installed")

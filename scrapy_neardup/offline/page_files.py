@@ -124,7 +124,7 @@ def other_inputs(path: Path) -> list[Input]:
 
 def _records_in(source: Input) -> Iterator[Record]:
     """The records of an input."""
-    from scrapy_neardup.offline.dedup.reading import said_by
+    from scrapy_neardup.offline.dedup.said import said_by
 
     for page in sound_records(source, columns_in(source)):
         row = page.row if isinstance(page.row, dict) else {}

@@ -18,8 +18,8 @@ from scrapy_neardup.offline.dedup.columns import Fields
 from scrapy_neardup.offline.dedup.formats import records
 from scrapy_neardup.offline.dedup.formats.rows import distinct
 from scrapy_neardup.offline.dedup.inputs import Input, find_inputs
-from scrapy_neardup.offline.dedup.reading import said_by
 from scrapy_neardup.offline.dedup.record import DamagedRecord, Page
+from scrapy_neardup.offline.dedup.said import said_by
 from scrapy_neardup.offline.file_systems import file_system
 from scrapy_neardup.spark.columns import Batches
 from scrapy_neardup.spark.file_parts import PART_BYTES, parts

@@ -13,6 +13,7 @@ from scrapy_neardup.crawl.counts import Counts
 from scrapy_neardup.crawl.fail_open import FailOpen
 from scrapy_neardup.crawl.items.source_page import CrawledPage
 from scrapy_neardup.crawl.pages.long_bodies import SHORT_BYTES
+from scrapy_neardup.crawl.recrawl.conditional import GONE
 from scrapy_neardup.crawl.recrawl.known_pages import KnownPages, callback_name
 from scrapy_neardup.crawl.recrawl.revisits import HUB_PRIORITY, Revisits, hints_of, is_sitemap
 from scrapy_neardup.crawl.recrawl.stored_requests import urls_stored
@@ -78,7 +79,7 @@ class PageLinks:
         key = self._known.key(request)
         if is_page:
             self._came(request, key)
-        elif status in (404, 410) and key is not None:
+        elif status in GONE and key is not None:
             self._visits.leaving(key)
             self._came(request, key)
         else:

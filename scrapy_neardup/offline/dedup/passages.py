@@ -149,7 +149,7 @@ def lines_of(path: Path, packing: str) -> Iterator[str]:
 
 def texts_of(path: Path) -> Iterator[str]:
     """The texts of records. Raises InputError for a damaged one: its passages would be missed."""
-    from scrapy_neardup.offline.dedup.reading import text_of
+    from scrapy_neardup.offline.dedup.said import text_of
     from scrapy_neardup.offline.page_files import sound_records
 
     for source in find_inputs([path]):

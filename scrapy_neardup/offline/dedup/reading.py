@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from scrapy.http import Headers, Response
-from scrapy.responsetypes import responsetypes
-
-from scrapy_neardup.crawl.pages.extract import page_content
-from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.detect.page_reading import PageReading
 from scrapy_neardup.detect.sites import site_of
-from scrapy_neardup.detect.text import normalise
 from scrapy_neardup.errors import OverBudget
 from scrapy_neardup.factory import make_detector
 from scrapy_neardup.ledger.schema import MAX_TEXT_CHARS
@@ -26,12 +19,11 @@ from scrapy_neardup.offline.dedup.inputs import Input
 from scrapy_neardup.offline.dedup.lines import Document, Surplus, lines_of
 from scrapy_neardup.offline.dedup.passages import PassageHits, Passages
 from scrapy_neardup.offline.dedup.record import Chunk, DamagedRecord, InputLimits, Page, Ranges
+from scrapy_neardup.offline.dedup.said import said_by, text_of, words_of
 from scrapy_neardup.offline.dedup.traits import Traits, traits_of
 from scrapy_neardup.offline.dedup.transfer import Packed, Read, UncomparedRecord, pack
 from scrapy_neardup.report.text_diff import difference_line
 from scrapy_neardup.settings import NearDupSettings
-
-SHORT_LINE = 30  # characters that may stand in HTML by chance
 
 
 class Work(NamedTuple):
@@ -244,79 +236,3 @@ def document_of(record: int, page: Page | DamagedRecord) -> list[Document]:
 def size_of(page: Page | None) -> int:
     """How long a record's text or HTML is."""
     return len(page.body or page.text or "") if page else 0
-
-
-def said_by(page: Page) -> PageContent | str | None:
-    """What a record says; None if it has no text.
-
-    HTML beside a text counts, too, unless the text was taken from it: else it may be a teaser that
-    many pages have.
-    """
-    said = page.text if page.body is None else content_of(page)
-    if said is None or page.beside is None:
-        return said
-    text = as_content(said)
-    if stands_in(text.text, page.beside.body or b""):
-        return said
-    html = as_content(content_of(page.beside) or "")
-    return said if was_taken_from(text.text, html.text) else joined(text, html)
-
-
-def as_content(said: PageContent | str) -> PageContent:
-    """What a page says that may be text alone."""
-    return PageContent(said) if isinstance(said, str) else said
-
-
-def stands_in(text: str, html: bytes) -> bool:
-    """Whether most of a text stands in HTML in whole lines; if so, that need not be read."""
-    lines = [line.strip() for line in text.splitlines()]
-    found = sum(len(line) for line in lines if len(line) > SHORT_LINE and line.encode() in html)
-    return 2 * found > sum(map(len, lines))
-
-
-def was_taken_from(text: str, html: str) -> bool:
-    """Whether most pairs of neighbouring words of a text are in what HTML says."""
-    pairs = pairs_in(text)
-    return 2 * len(pairs & pairs_in(html)) >= len(pairs)
-
-
-def pairs_in(text: str) -> set[tuple[bytes, ...]]:
-    """The pairs of neighbouring words; of a single word, the word."""
-    words = normalise(text).split()
-    return set(pairwise(words)) or set(zip(words, strict=True))
-
-
-def joined(one: PageContent, other: PageContent) -> PageContent:
-    """All that two pages say."""
-    return PageContent(
-        f"{one.text}\n{other.text}",
-        [*one.heads, *other.heads],
-        [*one.data, *other.data],
-        [*one.details, *other.details],
-        lambda: [*one.attributes(), *other.attributes()],
-        one.unread_chars + other.unread_chars,
-    )
-
-
-def text_of(page: Page) -> str | None:
-    """The visible text of a record; None if it has none."""
-    said = said_by(page)
-    return said.text if isinstance(said, PageContent) else said
-
-
-def words_of(page: Page) -> bytes:
-    """The words of a record's text."""
-    return normalise(text_of(page) or "")
-
-
-def content_of(page: Page) -> PageContent | str | None:
-    """What an HTTP body says, as a crawl would take it."""
-    return page_content(response_of(page))
-
-
-def response_of(page: Page) -> Response:
-    """An HTTP body as a response of its declared type, or of the one it looks like."""
-    assert page.body is not None
-    headers = Headers({"Content-Type": page.content_type} if page.content_type else {})
-    kind = responsetypes.from_args(headers=headers, url=page.url, body=page.body)
-    return kind(url=page.url or "http://-/", headers=headers, body=page.body)

@@ -100,19 +100,18 @@ def columns_of(source: Input, fields: Fields, limits: InputLimits) -> Columns:
     if remedy:
         raise InputError(f"{source.label}: {remedy}")
     if isinstance(form, JsonLines):
-        return columns_of_rows(form, names or [], fields)
+        names = enough_names(form, names or [], fields)
     return columns_among(names, fields, source.label) if names else nothing
 
 
-def columns_of_rows(form: JsonLines, first: list[str], fields: Fields) -> Columns:
-    """The columns of objects that have names of their own. All are looked at before it is said
-    that one is missing; a file without any object has none.
+def enough_names(form: JsonLines, first: list[str], fields: Fields) -> list[str]:
+    """The names in so many of the first objects that no column is missing; of all, if one is.
 
-    first: names in the first objects. Raises InputError.
+    Objects have names of their own. first: those in the first objects.
     """
     names = first
     for names in chain([first], form.names_so_far()):
         with suppress(InputError):
-            return columns_among(names, fields, form.source.label)
-    nothing = Columns(None, (), ())
-    return columns_among(names, fields, form.source.label) if names else nothing
+            columns_among(names, fields, form.source.label)
+            break
+    return names
