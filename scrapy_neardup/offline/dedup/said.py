@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Iterable
+from itertools import islice, pairwise
 
 from scrapy.http import Headers, Response
 from scrapy.responsetypes import responsetypes
@@ -13,6 +14,8 @@ from scrapy_neardup.detect.text import normalise
 from scrapy_neardup.offline.dedup.record import Page
 
 SHORT_LINE = 30  # characters that may stand in HTML by chance
+SEARCHED = 100_000_000  # bytes, at most, that lines are looked for in: a tenth of a second
+TOLD_BY = 1 << 16  # pairs of words, at most, by which a text is told
 
 
 def said_by(page: Page) -> PageContent | str | None:
@@ -37,22 +40,28 @@ def as_content(said: PageContent | str) -> PageContent:
 
 
 def stands_in(text: str, html: bytes) -> bool:
-    """Whether most of a text stands in HTML in whole lines; if so, that need not be read."""
+    """Whether most of a text stands in HTML in whole lines; if so, that need not be read.
+
+    Not where that would be long to find out, for each line is looked for in all of the HTML.
+    """
     lines = [line.strip() for line in text.splitlines()]
-    found = sum(len(line) for line in lines if len(line) > SHORT_LINE and line.encode() in html)
-    return 2 * found > sum(map(len, lines))
+    long = [line for line in lines if len(line) > SHORT_LINE]
+    if len(long) * len(html) > SEARCHED:
+        return False
+    return 2 * sum(len(line) for line in long if line.encode() in html) > sum(map(len, lines))
 
 
 def was_taken_from(text: str, html: str) -> bool:
-    """Whether most pairs of neighbouring words of a text are in what HTML says."""
-    pairs = pairs_in(text)
-    return 2 * len(pairs & pairs_in(html)) >= len(pairs)
+    """Whether most pairs of neighbouring words of a text, or of its beginning, are in what HTML
+    says. O(len(text) + len(html))."""
+    pairs = set(islice(pairs_in(text), TOLD_BY))
+    return 2 * len(pairs.intersection(pairs_in(html))) >= len(pairs)
 
 
-def pairs_in(text: str) -> set[tuple[bytes, ...]]:
+def pairs_in(text: str) -> Iterable[tuple[bytes, ...]]:
     """The pairs of neighbouring words; of a single word, the word."""
     words = normalise(text).split()
-    return set(pairwise(words)) or set(zip(words, strict=True))
+    return pairwise(words) if len(words) > 1 else zip(words, strict=True)
 
 
 def joined(one: PageContent, other: PageContent) -> PageContent:
