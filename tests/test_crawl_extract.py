@@ -223,7 +223,7 @@ def test_the_spaces_of_preformatted_text_are_details() -> None:
         return content.details
 
     assert details("<pre>a  b\r\n c</pre>") == ["pre a  b\n c"]
-    assert details("<pre>\n in one line\n</pre>") == []
+    assert details("<pre>\nin one line\n</pre>") == []
 
 
 def of_plain_text(body: str, url: str, kind: str) -> PageContent | str | None:
