@@ -407,7 +407,7 @@ def test_a_calendar_that_is_reached_by_redirects_ends() -> None:
 class Tokens(MockSite):
     """Pages whose URLs have a random argument, and whose links are new with each download."""
 
-    n_pages = 40
+    n_pages = 20
 
     def reply(self, method: str, path: str, cookie: str, body: bytes) -> Reply:
         with self._lock:
@@ -420,9 +420,13 @@ class Tokens(MockSite):
         return Reply(page(prose(number), *linked))
 
 
-def test_tokens_in_urls_end_though_every_page_has_new_links() -> None:
+def test_tokens_in_urls_end_though_every_page_has_new_links(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(dry_kinds, "ENDED", 1 / 61)
+    monkeypatch.setattr(dry_kinds, "ENDED_FOR_GOOD", 1 / 181)
     with running_site(Tokens) as site:
-        outcome = run(site, "/p/0", NEARDUP_LEARN_ERROR=0.1, CLOSESPIDER_PAGECOUNT=3000)
+        outcome = run(site, "/p/0", NEARDUP_LEARN_ERROR=0.1, CLOSESPIDER_PAGECOUNT=1000)
         assert outcome.stats["finish_reason"] == "finished"
         assert {path.partition("?")[0] for _, path in site.hits} >= {
             f"/p/{i}" for i in range(site.n_pages)

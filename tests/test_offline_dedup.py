@@ -788,6 +788,27 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
     assert kept(tmp_path / "out", unpacked_lines) == KEPT
 
 
+# Says whether the process that workers are forked from ignores Ctrl-C as soon as it is there.
+IGNORING = """
+import signal
+from multiprocessing import forkserver
+from pathlib import Path
+from scrapy_neardup.commands.dedup import start_fork_server
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+start_fork_server()
+status = Path(f"/proc/{forkserver._forkserver._forkserver_pid}/status").read_text()
+ignored = int(status.partition("SigIgn:")[2].split()[0], 16)
+assert ignored >> (signal.SIGINT - 1) & 1, "Ctrl-C would print a traceback"
+assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_ctrl_c_while_workers_import_prints_no_traceback() -> None:
+    done = subprocess.run([sys.executable, "-c", IGNORING], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("name", ["pages.jsonl", "pages.warc.gz", "pages.parquet"])
 def test_a_run_that_is_killed_goes_on_and_ends_as_if_it_had_not_been(
     tmp_path: Path, name: str

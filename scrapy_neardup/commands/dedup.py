@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -200,7 +201,12 @@ def start_fork_server() -> None:
         from multiprocessing import forkserver
 
         forkserver.set_forkserver_preload([WORKERS])
-        forkserver.ensure_running()
+        # It would ignore Ctrl-C only after its imports, and print a traceback before.
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            forkserver.ensure_running()
+        finally:
+            signal.signal(signal.SIGINT, before)
 
 
 def deduplicated(

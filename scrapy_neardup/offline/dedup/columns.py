@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -53,7 +53,7 @@ class Columns(NamedTuple):
         the rows before it."""
         if not self.are_usual:
             return self
-        return Columns(self.url, *usual_in(tuple(row)), are_usual=True)
+        return Columns(self.url, *text_and_html_in(tuple(row)), are_usual=True)
 
 
 def columns_among(names: Iterable[str], fields: Fields, where: object) -> Columns:
@@ -101,19 +101,19 @@ def _found(there: list[str], name: str | None, usual: tuple[str, ...]) -> tuple[
     if name is not None:
         steps = (step for step in name.split(".") if not step.isdecimal())
         return (name,) if name in there or ".".join(steps) in there else ()
-    spelled = {column.casefold(): column for column in reversed(there)}
-    return tuple(spelled[n.casefold()] for n in usual if n.casefold() in spelled)
+    return _usual_in(there, usual)
 
 
 @lru_cache(maxsize=64)  # most records of a file have the same names
-def usual_in(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """All that are usual names of text and of HTML, whatever their case, in the order of those."""
-    folded = [(name, name.casefold()) for name in names]
-    text, html = (
-        tuple(name for one in usual for name, plain in folded if plain == one)
-        for usual in (TEXT_NAMES, HTML_NAMES)
-    )
-    return text, html
+def text_and_html_in(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """All that are usual names of text and of HTML, whatever their case."""
+    return _usual_in(names, TEXT_NAMES), _usual_in(names, HTML_NAMES)
+
+
+def _usual_in(there: Sequence[str], usual: tuple[str, ...]) -> tuple[str, ...]:
+    """The usual names that are there, as they are spelled there, in the order of the usual ones."""
+    folded = [(name, name.casefold()) for name in there]
+    return tuple(name for one in usual for name, plain in folded if plain == one.casefold())
 
 
 def told(names: list[str]) -> str:
