@@ -85,4 +85,19 @@ def test_three_workers_of_the_example_keep_each_page_once(
     # A worker that begins only when the others are done reads the start page again.
     again = [url for url in kept if url == root][1:3]
     assert sorted(kept) == sorted([root, *links, *again]), logs
+    assert [worker.returncode for worker in workers] == [0, 0, 0]
     assert all("neardup: metrics at http://0.0.0.0:" in log for log in logs)
+
+
+def test_a_worker_of_the_example_that_is_refused_ends_as_failed(tmp_path: Path) -> None:
+    """So that what runs it starts it again."""
+    environment = {"START": "http://127.0.0.1:9/", "ITEMS": str(tmp_path), "METRICS_PORT": "0"}
+    environment |= {"NEARDUP_BACKEND": "redis://127.0.0.1:1/0"}  # where no server is
+    done = subprocess.run(
+        [sys.executable, str(FOLDER / "worker.py")],
+        env=os.environ | environment,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert "NEARDUP_BACKEND does not answer" in done.stderr

@@ -7,6 +7,7 @@ METRICS_PORT is that of its metrics, 9410 by default; 0, for none, where several
 
 import os
 import socket
+import sys
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -33,8 +34,8 @@ class Everything(scrapy.Spider):
                 yield scrapy.Request(url)
 
 
-def main() -> None:
-    """Crawl until the fleet has nothing left to fetch."""
+def main() -> int:
+    """Crawl until the fleet has nothing left to fetch; 1 if the worker is to be started again."""
     items = f"{os.environ.get('ITEMS', '.')}/{socket.gethostname()}-{os.getpid()}.jsonl"
     settings = {
         "ADDONS": {"scrapy_neardup.NearDupAddon": 500},
@@ -47,9 +48,13 @@ def main() -> None:
         "LOG_LEVEL": "INFO",
     }
     process = AsyncCrawlerProcess(settings)
-    process.crawl(Everything, root=os.environ["START"])
+    crawler = process.create_crawler(Everything)
+    process.crawl(crawler, root=os.environ["START"])
     process.start()
+    # A worker that was refused has no reason; one whose requests were lost, requests_lost.
+    assert crawler.stats
+    return int(crawler.stats.get_value("finish_reason") not in ("finished", "shutdown"))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
