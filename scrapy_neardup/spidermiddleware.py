@@ -152,8 +152,9 @@ class NearDuplicateSpiderMiddleware:
         if await self.is_near(page) and page.gives_several is None:
             page.gives_several = look_ahead(result, outputs)
         request = page.response.request
-        if request is not None and "is_start_request" in request.meta:
+        if request is not None and not page.brought_item:
             self.session.urls.brought_item(request)
+        page.brought_item = True
         self.session.pages.hand_over(item, page)
 
     def found(self, request: Request, page: CrawledPage) -> None:

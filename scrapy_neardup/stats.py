@@ -22,6 +22,10 @@ URLS_NEW_DIRECTORY = key(
 )
 URLS_DROPPED = key("urls/dropped", "requests dropped because their URL was fetched before")
 URLS_MARKED = key("urls/marked", "URLs remembered after a final 2xx response")
+URLS_LED_ON = key(
+    "urls/led_on",
+    "URLs of pages without an item, which only this run remembers (NEARDUP_STATE_DIR)",
+)
 URLS_EXEMPT = key(
     "urls/exempt/{}",
     "requests let through though their URL may have been fetched, by reason: start, retry, "

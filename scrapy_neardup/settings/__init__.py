@@ -276,9 +276,9 @@ class NearDupSettings:
     recrawl: str = setting(
         "new",
         one_of("new", "changed", "all"),
-        "What becomes of URLs that an earlier crawl fetched. `new`: they are not fetched. "
-        "`changed`: they are, and only items of pages that are new or changed pass. `all`: they "
-        "are, and items of unchanged pages pass, too.",
+        "What becomes of URLs that an earlier crawl fetched. `new`: they are not fetched if their "
+        "page gave an item. `changed`: they are, and only items of pages that are new or changed "
+        "pass. `all`: they are, and items of unchanged pages pass, too.",
     )
     revisit: str | None = setting(
         None,

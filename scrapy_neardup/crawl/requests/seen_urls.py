@@ -41,7 +41,8 @@ from scrapy_neardup.urls.filters.rotating import RotatingUrlFilter
 if TYPE_CHECKING:
     from scrapy_neardup.fleet.worker import FleetWorker
 
-CARRYING, READ_NOW = b"\0", b"\1"  # before keys in the filter of queued URLs; none begins so
+# Before keys in the filter of queued URLs; none begins so.
+CARRYING, READ_NOW, WITH_ITEM, LED_ON = b"\0", b"\1", b"\2", b"\3"
 # Behind the key of a page that led on to itself, and of the URL by which it did.
 FROM_ITSELF = b"\0@"
 
@@ -63,7 +64,9 @@ class SeenUrls:
     way. Queued are those that a dupefilter asked for: a filter of this run only, so that what
     was queued and not fetched when a crawl died is asked for again. Where Scrapy is told to filter
     nothing, it has those that were fetched in this run, to be fetched as often as the spider asks.
-    With the filter of the fleet's server they share NEARDUP_URL_ERROR_RATE.
+    In a folder for many crawls, a page that brought no item is known to this run only: the next one
+    may find new pages through it, as through lists, sitemaps, forms and start pages. A fleet knows
+    it for good. With the filter of the fleet's server they share NEARDUP_URL_ERROR_RATE.
 
     Any drop is counted once and recorded once, whoever asked. A URL that was queued in this run
     already is only counted: it is fetched, so nothing is to be explained.
@@ -88,6 +91,7 @@ class SeenUrls:
         """visits: which URLs this run has read, where what earlier ones did is to be read again."""
         folder = state_folder(settings, crawler)
         self._knows_others = folder is not None and not is_of_job(folder, crawler)
+        self._reads_lists_again = self._knows_others and fleet is None
         self._visits = visits
         self._fetched = state.urls
         self._queued = make_queued_urls(settings)
@@ -369,6 +373,8 @@ class SeenUrls:
     def _was_delivered(self, key: bytes) -> bool:
         if self._visits is not None:
             return bool(self._attempt("recrawl", self._visits.is_done, key_of(key)))
+        if self._reads_lists_again and self._notes.has(LED_ON + key):
+            return True
         if self._attempt("filter", self._fetched.__contains__, key + self._owner):
             return True
         # Earlier releases noted of no URL which spider had read it.
@@ -402,10 +408,12 @@ class SeenUrls:
             self._names.setdefault(key, set()).add(self._fleet.name(request))
         return key
 
-    def brought_item(self, request: Request | None) -> None:
-        """A start's page brought an item."""
-        if request is not None:
+    def brought_item(self, request: Request) -> None:
+        """A page brought its first item."""
+        if "is_start_request" in request.meta:
             self._starts.brought_item(self.key(request))
+        if self._reads_lists_again and (key := self.key(request)) is not None:
+            self._notes.note(WITH_ITEM + key)
 
     def completed(self, key: bytes) -> None:
         """A page is done: once it is delivered, later crawls know its URL, and other workers."""
@@ -423,6 +431,9 @@ class SeenUrls:
         self._undelivered.discard(key)
         if key in self._incomplete:
             return
+        if self._reads_lists_again and not self._notes.has(WITH_ITEM + key):
+            self._led_on(key)
+            return
         if self._keys.has_any_longer and self._notes.may_have(key + BY_LONGER):
             self._state.url_done(key + BY_LONGER + self._owner)
             names = *names, key + BY_LONGER
@@ -436,3 +447,10 @@ class SeenUrls:
         self._count(stats.URLS_MARKED)
         if layer <= self._fetched.filters[-1].layers and layer in NOVELTY:
             self._count(NOVELTY[layer])
+
+    def _led_on(self, key: bytes) -> None:
+        """A page is done that brought no item: this run need not read it again, later ones do."""
+        self._notes.is_first(LED_ON + key)
+        if self._visits is not None:
+            self._visits.done(key_of(key))
+        self._count(stats.URLS_LED_ON)
