@@ -534,6 +534,21 @@ def test_texts_in_several_columns_are_all_compared(tmp_path: Path, kind: str) ->
     assert [(text_of(page) or "").split("\n") for page in pages] == [*said[:3], ["one"]]
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_columns_whose_names_differ_in_case_are_all_compared(tmp_path: Path, kind: str) -> None:
+    import pyarrow.parquet as pq
+    from pyarrow.csv import write_csv
+
+    rows = [
+        {"url": "http://a.example/", "text": "Read more", "Text": said, "TEXT": said}
+        for said in ("one", "two")
+    ]
+    path = tmp_path / f"a.{kind}"
+    (write_csv if kind == "csv" else pq.write_table)(pa.Table.from_pylist(rows), path)
+    assert said_in(path, Fields()) == ["Read more\none", "Read more\ntwo"]
+    assert said_in(path, Fields(text="Text")) == ["one", "two"]
+
+
 def file_of_rows(folder: Path, kind: str, rows: list[dict[str, Any]]) -> Path:
     text = json.dumps(rows) if kind == "json" else "".join(json.dumps(row) + "\n" for row in rows)
     return file_of(folder, kind, "", text.encode())

@@ -27,6 +27,17 @@ def test_a_batch_ends_where_its_strings_are_long(
     assert urls == [row["url"] for row in rows]
 
 
+def test_columns_whose_names_differ_in_case_are_all_compared(tmp_path: Path) -> None:
+    """Spark's own readers take them for one."""
+    path = tmp_path / "a.csv"
+    rows = "".join(f"http://a.example/{said},Read more,{said}\n" for said in ("one", "two"))
+    path.write_text(f"url,text,Text\n{rows}")
+    file = {"store": "", "path": str(path), "kind": "csv", "packing": "", "name": path.name}
+    files = pa.RecordBatch.from_pylist([file | {"start": 0, "size": None}])
+    (batch,) = records.pages_of(iter([files]), Fields(), "site")
+    assert batch["text"].to_pylist() == ["Read more\none", "Read more\ntwo"]
+
+
 def test_strings_beside_the_text_count() -> None:
     markup = {"heads": ["abc"], "data": [], "details": ["d", "e"], "attributes": [], "unread": 9}
     assert records.n_chars(("http://a.example/", "text", markup, None, "a#0")) == 4 + 3 + 2
