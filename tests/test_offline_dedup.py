@@ -39,6 +39,7 @@ from scrapy_neardup.offline.dedup.progress import Progress
 from scrapy_neardup.offline.dedup.reading import Work
 from scrapy_neardup.offline.dedup.record import CHUNK_BYTES, DamagedRecord, InputLimits, Page
 from scrapy_neardup.offline.dedup.run import DedupRun, dedup
+from scrapy_neardup.offline.dedup.said import LONG_TEXT
 from scrapy_neardup.offline.dedup.workers import serve
 from scrapy_neardup.offline.dedup.writing import Writer
 from scrapy_neardup.settings import NearDupSettings
@@ -1216,6 +1217,21 @@ def test_an_equal_teaser_beside_other_html_makes_no_copy(tmp_path: Path, kind: s
     assert run(tmp_path / "out", path) == 0
     duplicates = lines(tmp_path / "out" / "duplicates.jsonl")
     assert [(one["record"], one["original"]["record"]) for one in duplicates] == [(3, 0), (5, 1)]
+
+
+@pytest.mark.parametrize("n_words", [20, LONG_TEXT - 1])
+def test_an_equal_notice_that_stands_in_the_html_of_articles_makes_no_copy(
+    tmp_path: Path, n_words: int
+) -> None:
+    notice = prose("notice", n_words)
+    articles = [prose(n, n_words // 2) for n in (0, 1, 2, 0)]
+    htmls = [f"<div>{notice}</div><article>{article}</article>" for article in articles]
+    made = [{"url": URL.format(n), "text": notice, "html": html} for n, html in enumerate(htmls)]
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in made))
+    assert run(tmp_path / "out", path) == 0
+    (duplicate,) = lines(tmp_path / "out" / "duplicates.jsonl")
+    assert (duplicate["record"], duplicate["original"]["record"]) == (3, 0)
 
 
 @pytest.mark.parametrize("link", ["{}", "<a href='/x'>{}</a>", "<b>{}</b>&nbsp;"])

@@ -16,22 +16,26 @@ from scrapy_neardup.offline.dedup.record import Page
 SHORT_LINE = 30  # characters that may stand in HTML by chance
 SEARCHED = 100_000_000  # bytes, at most, that lines are looked for in: a tenth of a second
 TOLD_BY = 1 << 16  # pairs of words, at most, by which a text is told
+# Words from which on a text may speak for its HTML. Leads have some 50, cookie notices up to 150:
+# equal ones say nothing of the articles around them.
+LONG_TEXT = 200
 
 
 def said_by(page: Page) -> PageContent | str | None:
     """What a record says; None if it has no text.
 
-    HTML beside a text counts, too, unless the text was taken from it: else it may be a teaser that
-    many pages have.
+    HTML beside a text counts, too, unless the text is long and was taken from it: else it may be a
+    teaser or a notice that many pages have.
     """
     said = page.text if page.body is None else content_of(page)
     if said is None or page.beside is None:
         return said
     text = as_content(said)
-    if stands_in(text.text, page.beside.body or b""):
+    is_long = len(normalise(text.text).split()) >= LONG_TEXT
+    if is_long and stands_in(text.text, page.beside.body or b""):
         return said
     html = as_content(content_of(page.beside) or "")
-    return said if was_taken_from(text.text, html.text) else joined(text, html)
+    return said if is_long and was_taken_from(text.text, html.text) else joined(text, html)
 
 
 def as_content(said: PageContent | str) -> PageContent:

@@ -24,7 +24,7 @@ def page_of(row: dict[str, Any], columns: Columns) -> Page:
     which no lines can be removed. So are texts of several columns, whatever their types: nobody can
     say which of them, such as `text` and `content`, is the page's and which a teaser of many pages.
     So is HTML of several columns. Which of a text and HTML is the page's is told by what they say
-    (reading.py), unless a column was named.
+    (said.py), unless a column was named.
     """
     url = "" if columns.url is None else url_of(value_at(row, columns.url))
     has_site = columns.url is None or bool(host_of(url))
