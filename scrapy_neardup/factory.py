@@ -10,8 +10,9 @@ from scrapy_neardup.engines import FINGERPRINT, SKETCH, Engine, FingerprintSpec,
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.index import index_class, load_index
 from scrapy_neardup.index.permuted import PermutedIndex
+from scrapy_neardup.named_classes import require_method
 from scrapy_neardup.settings import PREFIX, NearDupSettings
-from scrapy_neardup.settings.readers import refuse
+from scrapy_neardup.settings.readers import loading, refuse
 from scrapy_neardup.state import StateFactory
 from scrapy_neardup.state.header import Identity
 from scrapy_neardup.urls.filters import UrlFilter, load_filter
@@ -84,12 +85,16 @@ def make_urls(settings: NearDupSettings) -> UrlFilter:
 
 def _filter_for(settings: NearDupSettings, capacity: int, max_bytes: int | None) -> UrlFilter:
     _, error_rate = of_a_generation(settings)
-    try:
-        return load_filter(settings.url_filter)(capacity, error_rate, max_bytes=max_bytes)
-    except SettingsError as error:
-        n = round(settings.url_error_rate / error_rate)
-        takes = f"what {n} filters of {settings.url_filter!r} can keep, which share it"
-        raise refuse("URL_ERROR_RATE", settings.url_error_rate, takes, str(error)) from error
+    with loading("URL_FILTER", settings.url_filter):
+        kind = load_filter(settings.url_filter)
+        try:
+            urls = kind(capacity, error_rate, max_bytes=max_bytes)
+        except SettingsError as error:
+            n = round(settings.url_error_rate / error_rate)
+            takes = f"what {n} filters of {settings.url_filter!r} can keep, which share it"
+            raise refuse("URL_ERROR_RATE", settings.url_error_rate, takes, str(error)) from error
+        require_method(urls, "add_reporting")
+        return urls
 
 
 def restored_urls(settings: NearDupSettings, arrays: dict[str, Any]) -> UrlFilter:
@@ -148,11 +153,14 @@ def make_engine(settings: NearDupSettings, key: int) -> Engine:
         tie=settings.tie,  # type: ignore[arg-type]
         key=key if settings.mix else 0,
     )
-    return load_engine(settings.engine, spec, replace(SKETCH, key=key), settings.board)
+    with loading("ENGINE", settings.engine):
+        engine = load_engine(settings.engine, spec, replace(SKETCH, key=key), settings.board)
+        require_method(engine, "signatures")
+        return engine
 
 
 def make_detector(settings: NearDupSettings, key: int) -> Detector:
-    """A detector that knows no page. Raises SpecError, EngineUnavailable."""
+    """A detector that knows no page. Raises SettingsError, EngineUnavailable."""
     distance = settings.distance
     options: dict[Any, dict[str, int]] = {
         "permuted": {
@@ -164,13 +172,17 @@ def make_detector(settings: NearDupSettings, key: int) -> Detector:
         "slices": {"expand": distance // 4, "scan_limit": settings.scan_limit},
         "scan": {"scan_limit": settings.scan_limit},
     }
-    index = load_index(settings.index, **options.get(settings.index, {}))
+    with loading("INDEX", settings.index):
+        index = load_index(settings.index, **options.get(settings.index, {}))
+        require_method(index, "all_within")
     return Detector(make_engine(settings, key), index, **detector_options(settings))
 
 
 def restored_detector(settings: NearDupSettings, key: int, arrays: dict[str, Any]) -> Detector:
     """The detector of a snapshot."""
-    engine, index = make_engine(settings, key), index_class(settings.index)
+    engine = make_engine(settings, key)
+    with loading("INDEX", settings.index):
+        index = index_class(settings.index)
     detector = Detector.from_arrays(arrays, engine, index, **detector_options(settings))
     if hasattr(detector.index, "scan_limit"):
         detector.index.scan_limit = settings.scan_limit

@@ -1,5 +1,6 @@
 """scrapy_neardup/factory.py: settings become parts, and a state knows whose it is."""
 
+import re
 from contextlib import closing
 from dataclasses import replace
 from itertools import count, islice
@@ -8,7 +9,7 @@ import pytest
 
 from scrapy_neardup import factory
 from scrapy_neardup.engines import SKETCH
-from scrapy_neardup.errors import SettingsError
+from scrapy_neardup.errors import EngineUnavailable, SettingsError
 from scrapy_neardup.index.permuted import PermutedIndex
 from scrapy_neardup.index.scan import ScanIndex
 from scrapy_neardup.index.slices import SliceIndex
@@ -64,6 +65,29 @@ def test_an_error_rate_that_no_share_of_can_be_kept_is_refused_at_the_start(chan
     settings = replace(DEFAULTS, url_filter="exact", url_error_rate=3e-10, **changes)
     with pytest.raises(SettingsError, match=r"NEARDUP_URL_ERROR_RATE=3e-10: takes what .* filters"):
         factory.make_state_factory(settings)
+
+
+class Stranger:
+    """Takes whatever it is made with."""
+
+    def __init__(self, *args, **kwargs):
+        pass
+
+
+@pytest.mark.parametrize("setting", ["engine", "index", "url_filter"])
+@pytest.mark.parametrize("value", ["no.such", "os.path.nothing", "nothing", "os.getcwd", Stranger])
+def test_what_cannot_be_loaded_is_refused_under_the_name_of_its_setting(setting, value):
+    settings = replace(DEFAULTS, **{setting: value})
+    message = f"NEARDUP_{setting.upper()}={value!r}: takes what can be imported and called. "
+    make = factory.make_urls if setting == "url_filter" else lambda of: factory.make_detector(of, 1)
+    with pytest.raises(SettingsError, match="^" + re.escape(message) + r".*[:'] "):
+        make(settings)
+
+
+def test_an_engine_that_cannot_run_here_says_so_itself(tmp_path):
+    settings = replace(DEFAULTS, engine="board", board=str(tmp_path / "none"))
+    with pytest.raises(EngineUnavailable, match=r"NEARDUP_BOARD=.* cannot be opened"):
+        factory.make_engine(settings, 1)
 
 
 @pytest.mark.parametrize("name", ["layered", "bloom", "exact"])

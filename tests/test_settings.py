@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from scrapy.settings import Settings
 
+from scrapy_neardup.crawl.pages.judge import load_extractor
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.urls.site_rules import read_rules
@@ -201,6 +202,13 @@ def test_values_from_a_command_line_are_understood(name: str, given: Any, kept: 
 def test_a_wrong_value_is_refused_with_its_limit(name: str, value: Any, message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         read(**{name: value})
+
+
+@pytest.mark.parametrize("path", ["no.such", "os.path.nothing", "nothing", "os.sep"])
+def test_an_extractor_that_cannot_be_called_is_refused_by_name(path: str) -> None:
+    message = f"^NEARDUP_EXTRACTOR='{path}': takes what can be imported and called. .* Correct it"
+    with pytest.raises(SettingsError, match=message):
+        load_extractor(path)
 
 
 def test_a_set_of_names_has_one_order_in_every_process() -> None:

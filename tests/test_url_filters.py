@@ -225,7 +225,7 @@ def test_check_notices_a_fingerprint_out_of_reach() -> None:
 def test_names_lead_to_filters() -> None:
     assert load_filter("exact") is ExactUrlFilter
     assert load_filter("scrapy_neardup.urls.filters.layered.BloomFilter") is BloomFilter
-    with pytest.raises(SettingsError, match="exakt"):
+    with pytest.raises(SpecError, match="exakt"):
         load_filter("exakt")
 
 

@@ -161,7 +161,7 @@ def load_engine(
     if not isinstance(name, str):
         return name(spec, sketch_spec)  # type: ignore[call-arg]
     short = fastest() if name == "auto" else name
-    found = load_class("engine", short, NAMES | {"auto": ""}, SpecError)
+    found = load_class("engine", short, NAMES | {"auto": ""})
     options = {"port": board} if name == "board" else {}
     engine: Engine = found(spec, sketch_spec, **options)
     return engine

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
-from scrapy_neardup.errors import SpecError
 from scrapy_neardup.named_classes import load_class
 
 if TYPE_CHECKING:
@@ -107,7 +106,7 @@ def index_class(name: str | type[Index]) -> type[Index]:
     """The class of a short name, a dotted path or a class. Raises SpecError for none of these."""
     if not isinstance(name, str):
         return name
-    found: type[Index] = load_class("index", name, NAMES, SpecError)
+    found: type[Index] = load_class("index", name, NAMES)
     return found
 
 

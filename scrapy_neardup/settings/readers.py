@@ -7,14 +7,14 @@ names the setting, the value, what it takes and the remedy.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from itertools import product
 from os import PathLike, fspath
 from typing import Any
 from urllib.parse import urlsplit
 
-from scrapy_neardup.errors import SettingsError
+from scrapy_neardup.errors import NearDupError, SettingsError, SpecError
 from scrapy_neardup.urls.profiles import check_profiles
 from scrapy_neardup.urls.site_rules import SiteRules, read_rule_files
 
@@ -101,6 +101,20 @@ def component(name: str, raw: Any) -> Any:
     if callable(raw) or (isinstance(raw, str) and raw):
         return raw
     raise refuse(name, raw, "a short name, a dotted path or a class")
+
+
+@contextmanager
+def loading(name: str, value: object) -> Iterator[None]:
+    """While what a setting names is imported and called: whatever that raises becomes a
+    SettingsError, but errors of ours that say what cannot run here."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, NearDupError) and not isinstance(error, SpecError):
+            raise
+        why = f"{type(error).__name__}: {error}. Correct it, or leave the setting out"
+        remedy = str(error) if isinstance(error, SpecError) else why
+        raise refuse(name, value, "what can be imported and called", remedy) from error
 
 
 def names(name: str, raw: Any) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from scrapy_neardup.detect.echoes import VisitEchoes
 from scrapy_neardup.detect.near import FEW_WORDS
 from scrapy_neardup.detect.page_reading import PageReading
 from scrapy_neardup.settings import NearDupSettings
+from scrapy_neardup.settings.readers import loading
 from scrapy_neardup.state import State
 from scrapy_neardup.state.visit import PageKey
 
@@ -324,8 +325,11 @@ class PageJudge:
 
 
 def load_extractor(given: str | type | None) -> extract.Extractor:
-    """The extractor of a dotted path, or the one of all that a page says."""
+    """The extractor of a dotted path, or the one of all that a page says. Raises SettingsError."""
     if given is None:
         return extract.page_content
-    extractor: extract.Extractor = load_object(given)
-    return extractor
+    with loading("EXTRACTOR", given):
+        extractor: extract.Extractor = load_object(given)
+        if not callable(extractor):
+            raise TypeError(f"{type(extractor).__name__} is not callable")
+        return extractor

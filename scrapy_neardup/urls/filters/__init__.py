@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.named_classes import load_class
 
 if TYPE_CHECKING:
@@ -93,8 +92,8 @@ NAMES = {
 
 
 def load_filter(name: str | type[UrlFilter]) -> type[UrlFilter]:
-    """The class of a short name, a dotted path or itself. Raises SettingsError."""
+    """The class of a short name, a dotted path or itself. Raises SpecError for none of these."""
     if not isinstance(name, str):
         return name
-    found: type[UrlFilter] = load_class("URL filter", name, NAMES, SettingsError)
+    found: type[UrlFilter] = load_class("URL filter", name, NAMES)
     return found
