@@ -3,7 +3,9 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mock_site import prose
@@ -13,7 +15,32 @@ pa = pytest.importorskip("pyarrow", reason="the extra `spark` is not installed")
 import pyarrow.parquet as pq  # noqa: E402
 
 EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
+sys.path.append(str(EXAMPLES))
+
+from near_pairs import print_pairs  # noqa: E402
+
 TIMEOUT_S = 600  # Ray starts a dozen processes
+
+
+def one_by_one(function: Callable[..., Any], arguments: Iterable[Any], same: Any) -> list[Any]:
+    rest = () if same is None else (same,)
+    return [function(one, *rest) for one in arguments]
+
+
+def test_near_pairs_are_found_beside_files_without_rows_and_with_other_strings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pages = pa.table({"url": ["https://a.example/0"], "text": [prose("0")]})
+    later = pa.table({"url": ["https://a.example/1"], "text": [f"{prose('0')} more"]})
+    encoded = pa.table([column.dictionary_encode() for column in later.columns], later.column_names)
+    paths = [str(tmp_path / f"{n}.parquet") for n in range(3)]
+    for path, table in zip(paths, [pages.slice(0, 0), pages, encoded], strict=True):
+        pq.write_table(table, path)
+    print_pairs(paths, one_by_one)
+    found = capsys.readouterr().out
+    assert found.split("\t")[:2] == ["https://a.example/1", "https://a.example/0"]
+    print_pairs(paths[:1], one_by_one)
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize("name", ["dask", "ray"])

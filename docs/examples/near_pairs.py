@@ -21,13 +21,16 @@ from scrapy_neardup.spark.signatures import signer
 
 REACH = Reach(DISTANCE, CONFIRM_DISTANCE, SIMILARITY)
 ROWS_A_TASK = 10_000
+PAGES = pa.schema({"url": pa.string(), "text": pa.string()})
 
 
 def signed(path: str) -> pa.Table:
     """Signatures of a file's pages."""
-    pages = pq.read_table(path, columns=["url", "text"]).rename_columns(["id", "text"])
-    pages = pages.append_column("rank", pa.array([0] * len(pages)))
-    return pa.Table.from_batches(signer("site", FINGERPRINT, SKETCH)(iter(pages.to_batches())))
+    # Cast: one file may have its strings in another way than the next, such as dictionaries.
+    pages = pq.read_table(path, columns=["url", "text"]).cast(PAGES).rename_columns(["id", "text"])
+    pages = pages.append_column("rank", pa.array([0] * len(pages), pa.int64()))
+    batches = pages.to_batches() or [pa.RecordBatch.from_pylist([], pages.schema)]
+    return pa.Table.from_batches(signer("site", FINGERPRINT, SKETCH)(iter(batches)))
 
 
 def plan_of(rows: pa.Table) -> CellPlan:
@@ -65,6 +68,8 @@ def print_pairs(
     in this process.
     """
     rows = pa.concat_tables(run(signed, paths, None)).sort_by("id")
+    if not len(rows):
+        return
     rows = rows.append_column("n", pa.array(np.arange(len(rows))))
     check = pc.binary_slice(rows["sketch"], 0, 8 * CHECK_WORDS)
     slim = rows.select(["n", "site", "fingerprint"]).append_column("check", check)
