@@ -1196,6 +1196,22 @@ def test_inputs_of_no_known_format_are_refused_by_name(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("name", ["", "out"])
+def test_what_an_earlier_run_wrote_is_refused_as_an_input(
+    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.jsonl").write_bytes(jsonl())
+    assert run(tmp_path / "in" / "out", tmp_path / "in") == 0
+    capsys.readouterr()
+    assert run(tmp_path / "again", tmp_path / "in" / name) == WRONG_USE
+    kept = tmp_path / "in" / "out" / "kept"
+    said = capsys.readouterr().err
+    assert f"{kept.parent}: is what an earlier run of dedup wrote; name the inputs" in said
+    assert f"or {kept} for" in said
+    assert run(tmp_path / "again", kept) == 0
+
+
 TEASER = "Subscribe to our newsletter and get the latest stories every morning before breakfast"
 
 

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 from scrapy_neardup.errors import InputError
 from scrapy_neardup.offline.dedup.packing import Unpacked, packing_of
+from scrapy_neardup.offline.dedup.progress import FILE as PROGRESS
 from scrapy_neardup.offline.dedup.record import MIB, InputLimits
 from scrapy_neardup.own_files import (
     refuse_links_below,
@@ -193,6 +194,7 @@ def _refuse_unread(error: OSError) -> NoReturn:
 def _inputs_of(path: Path, without: Path | None) -> Iterator[Input]:
     if path.is_dir():
         for inside in _files_in(path, without):
+            _refuse_output(inside)
             yield from of_file(inside)
         if next(html_files(path, without), None):
             yield Input(path, "html", name=path.name, without=without)
@@ -203,6 +205,16 @@ def _inputs_of(path: Path, without: Path | None) -> Iterator[Input]:
     if not found:
         raise InputError(f"{path}: not a file of a known format: {known()}")
     yield from found
+
+
+def _refuse_output(file: Path) -> None:
+    """Raises InputError for a file by which a folder is known for what dedup wrote."""
+    folder = file.parent
+    if file.name == PROGRESS and (folder / "lock").exists():
+        raise InputError(
+            f"{folder}: is what an earlier run of dedup wrote; name the inputs beside it, or "
+            f"{folder / 'kept'} for what that run kept"
+        )
 
 
 def of_file(path: Path) -> Iterator[Input]:
