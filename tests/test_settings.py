@@ -180,6 +180,11 @@ def test_values_from_a_command_line_are_understood(name: str, given: Any, kept: 
         ("URL_ERROR_RATE", "nan", "NEARDUP_URL_ERROR_RATE='nan': takes a number above 0 and below"),
         ("URL_ERROR_RATE", 0, "NEARDUP_URL_ERROR_RATE=0: takes a number above 0"),
         ("URL_CAPACITY", 0, "NEARDUP_URL_CAPACITY=0: takes a whole number from 1 to"),
+        (
+            "URL_IGNORE_PARAMS",
+            "ref,*",
+            "NEARDUP_URL_IGNORE_PARAMS='ref,\\*': takes no bare .* Name",
+        ),
         ("FOLLOW_DUPLICATES", "maybe", "NEARDUP_FOLLOW_DUPLICATES='maybe': takes True or False"),
         ("ITEM_FIELDS", 7, "NEARDUP_ITEM_FIELDS=7: takes a list of names"),
         ("ITEM_FIELDS", [7], r"NEARDUP_ITEM_FIELDS=\[7\]: takes a list of names"),
@@ -209,6 +214,19 @@ def test_an_extractor_that_cannot_be_called_is_refused_by_name(path: str) -> Non
     message = f"^NEARDUP_EXTRACTOR='{path}': takes what can be imported and called. .* Correct it"
     with pytest.raises(SettingsError, match=message):
         load_extractor(path)
+
+
+NUMBERS = [
+    *("TTL", "SNAPSHOT_INTERVAL", "REVISIT_MIN", "REVISIT_MAX", "LEDGER_FILE_DAYS"),
+    *("SIMILARITY", "URL_ERROR_RATE", "LEARN_ERROR"),
+]
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("value", [True, False])
+def test_a_switch_is_no_number(name: str, value: bool) -> None:
+    with pytest.raises(SettingsError, match=f"^NEARDUP_{name}={value}: takes a number above"):
+        read(**{name: value})
 
 
 def test_a_set_of_names_has_one_order_in_every_process() -> None:

@@ -13,6 +13,7 @@ from scrapy_neardup.detect.templates import TEMPLATE_BYTES
 from scrapy_neardup.settings.readers import (
     PREFIX,
     Reader,
+    arguments,
     backend,
     between,
     closest_to,
@@ -370,7 +371,7 @@ class NearDupSettings:
         True, flag, "Ignore arguments that only track visitors, such as `utm_source` and `gclid`."
     )
     url_ignore_params: tuple[str, ...] = setting(
-        (), names, "More query arguments to ignore; `name*` is a prefix."
+        (), arguments, "More query arguments to ignore; `name*` is a prefix."
     )
     url_drop_sessions: bool = setting(True, flag, "Ignore session ids in query and path.")
     url_keep_hashbang: bool = setting(

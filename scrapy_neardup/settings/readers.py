@@ -69,7 +69,7 @@ def between(low: float, high: float) -> Reader:
             value = float(raw)
         except (TypeError, ValueError):
             raise refuse(name, raw, takes) from None
-        if not low < value < high:
+        if isinstance(raw, bool) or not low < value < high:
             raise refuse(name, raw, takes)
         return value
 
@@ -129,6 +129,15 @@ def names(name: str, raw: Any) -> tuple[str, ...]:
         raise refuse(name, raw, "a list of names, each a string")
     stripped = (part.strip() for part in parts if part.strip())
     return tuple(sorted(stripped) if isinstance(raw, (set, frozenset)) else stripped)
+
+
+def arguments(name: str, raw: Any) -> tuple[str, ...]:
+    """Names of query arguments, where `name*` is a prefix; a prefix of all names is refused."""
+    given = names(name, raw)
+    if "*" in given:
+        remedy = "Name the arguments, or take queryRemovalExcept in NEARDUP_URL_SITE_RULES"
+        raise refuse(name, raw, "no bare *, under which pages that differ would be one", remedy)
+    return given
 
 
 def profiles(name: str, raw: Any) -> tuple[str, ...]:
