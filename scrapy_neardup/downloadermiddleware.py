@@ -14,7 +14,7 @@ from scrapy_neardup.crawl.learning.url_skipping import RequestSkipped
 from scrapy_neardup.crawl.recrawl.conditional import ASKED
 from scrapy_neardup.crawl.recrawl.recrawl import Recrawl
 from scrapy_neardup.crawl.recrawl.unread_pages import NOT_DUE, NOT_MODIFIED
-from scrapy_neardup.crawl.requests.request_tracker import CUT_OFF, is_of_spider, is_only_leased
+from scrapy_neardup.crawl.requests.request_tracker import is_cut_off, is_of_spider, is_only_leased
 from scrapy_neardup.crawl.requests.seen_urls import UrlAlreadyFetched
 from scrapy_neardup.crawl.session import CrawlSession
 
@@ -99,7 +99,7 @@ class SeenUrlMiddleware:
                     return told
                 response = told
             is_page = self.is_page(response)
-            if CUT_OFF in response.flags:
+            if (response.flags or response.status != 200) and is_cut_off(response):
                 self.cut_off()
             key = self.session.urls.answered(request, response) if is_page else None
             if self.is_unread(response):
@@ -111,7 +111,7 @@ class SeenUrlMiddleware:
         return response
 
     def cut_off(self) -> None:
-        """Only the beginning of a page came."""
+        """Only a part of a page came."""
         self.session.count(stats.PAGES_CUT_OFF)
         if self.session.recrawl is not None:
             self.session.recrawl.links.missed()

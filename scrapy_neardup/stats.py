@@ -155,8 +155,8 @@ PAGES_OVER_BUDGET = key(
 )
 PAGES_CUT_OFF = key(
     "pages/cut_off",
-    "pages of which only the beginning came, under DOWNLOAD_FAIL_ON_DATALOSS=False; the next crawl "
-    "reads them again",
+    "pages of which only a part came, kept without a comparison: by StopDownload, a Range, or "
+    "DOWNLOAD_FAIL_ON_DATALOSS=False (those the next crawl reads again)",
 )
 PAGES_FORGOTTEN = key("pages/forgotten", "new pages forgotten because none of their items was kept")
 PAGES_READ_AGAIN = key(

@@ -1087,6 +1087,7 @@ UNREADABLE = {
     "behind a gate": {"/hub": redirect("/gate"), "/gate": redirect("/hub")},
     "behind another host's login": {"/hub": redirect("http://localhost/login")},
     "that was cut off": {"/hub": cut_off(page("hub", *HUB_LINKS), 30)},
+    "of which a part came": {"/hub": Reply(page("hub", *HUB_LINKS)[:30], status=206)},
 }
 
 

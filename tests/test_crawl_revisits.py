@@ -20,7 +20,7 @@ from scrapy_neardup.state.visit import Visit
 from scrapy_neardup.state.visit_file import FILE, Status, opened
 from scrapy_neardup.state.visits import Visits
 from tests.crawls import Outcome
-from tests.mock_site import MockSite, cut_off, page
+from tests.mock_site import MockSite, Reply, cut_off, page
 from tests.test_crawl_recrawl import Shop, add_shop, found, product, recrawl
 
 DAY = 86_400.0
@@ -102,14 +102,17 @@ def test_links_of_a_page_that_is_not_due_are_followed_and_nothing_is_gone(
     assert not_due(outcome) > 0
 
 
+@pytest.mark.parametrize("is_range", [False, True])
 def test_links_of_a_page_that_was_cut_off_are_not_taken_for_all_it_has(
-    mock_site: MockSite, tmp_path: Path
+    mock_site: MockSite, tmp_path: Path, is_range: bool
 ) -> None:
     add_shop(mock_site, N)
     listed = page("list", *(f"/p/{i}" for i in range(N)))
     mock_site.add("/start", page("start", "/whole", "/list"))
     mock_site.add("/whole", listed)
-    mock_site.pages["/list"] = cut_off(listed, listed.index(b'<li><a href="/p/3'))
+    n_bytes = listed.index(b'<li><a href="/p/3')
+    part = Reply(listed[:n_bytes], status=206) if is_range else cut_off(listed, n_bytes)
+    mock_site.pages["/list"] = part
     revisit(mock_site, tmp_path, DOWNLOAD_FAIL_ON_DATALOSS=False)
     with closing(opened(tmp_path / FILE)) as db:
         query = "SELECT url FROM page WHERE links > 0 AND requests IS NULL"

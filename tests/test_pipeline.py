@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 import pytest
 import scrapy
 from crawls import SETTINGS, PagesSpider, crawl, crawl_requests
-from mock_site import MockSite, page, prose
+from mock_site import MockSite, Reply, cut_off, page, prose
 from scrapy import Request
-from scrapy.exceptions import DropItem
+from scrapy.exceptions import DropItem, StopDownload
 from scrapy.extensions.closespider import CloseSpider
 from scrapy.http import Response
 
@@ -51,6 +51,49 @@ def test_a_near_copy_is_dropped_with_its_distance(mock_site: MockSite) -> None:
     distance = error.decision.distance
     assert f"near-duplicate of {mock_site.url('/page/2')}: {distance} bits apart" in str(error)
     assert outcome.stat(f"pages/near/distance/{distance}") == 1
+
+
+class Stopping(PagesSpider):
+    """Wants no more of a page than its first bytes."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
+        crawler.signals.connect(cls.stop, scrapy.signals.bytes_received)
+        return super().from_crawler(crawler, *args, **kwargs)
+
+    @staticmethod
+    def stop(request: Request) -> None:
+        if "/part/" in request.url:
+            raise StopDownload(fail=False)
+
+
+# One that came whole, and two of which this came only.
+BEGINNING = page(prose("menu"))
+PARTS = {
+    "a broken connection": cut_off(BEGINNING + b"<p>more</p>", len(BEGINNING)),
+    "a spider that stops": Reply(BEGINNING),
+    "a range": Reply(BEGINNING, status=206),
+}
+
+
+@pytest.mark.parametrize("compare", ["item", "page"])
+@pytest.mark.parametrize("reply", PARTS.values(), ids=PARTS)
+def test_pages_of_which_only_a_part_came_repeat_none_and_are_repeated_by_none(
+    mock_site: MockSite, reply: Reply, compare: str
+) -> None:
+    mock_site.add("/whole", BEGINNING)
+    mock_site.pages |= {"/part/1": reply, "/part/2": reply}
+    paths = ("/part/1", "/part/2", "/whole")
+    requests = [Request(mock_site.url(path), priority=-i) for i, path in enumerate(paths)]
+    outcome = crawl(
+        Stopping,
+        {"DOWNLOAD_FAIL_ON_DATALOSS": False, "NEARDUP_COMPARE": compare},
+        seed=mock_site.url("/page/seed"),
+        requests=lambda: iter(requests),
+    )
+    assert outcome.urls == [request.url for request in requests]
+    assert outcome.stat("pages/cut_off") == 2
+    assert outcome.stat("pages/read") == outcome.stat("pages/new") == 1
 
 
 def test_tiny_pages_are_kept_unless_they_are_equal(mock_site: MockSite) -> None:

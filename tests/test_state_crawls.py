@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import pytest
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
-from scrapy.exceptions import CloseSpider, DontCloseSpider
+from scrapy.exceptions import CloseSpider, DontCloseSpider, StopDownload
 from scrapy.http import Response
 
 from scrapy_neardup.commands import NOTHING_FOUND, main
@@ -366,7 +366,35 @@ def test_a_page_that_is_always_cut_off_is_read_once_in_each_crawl(
         outcome = crawl(Priced, {where: str(tmp_path)}, seed=mock_site.url("/start"))
         assert outcome.stat("pages/cut_off") == 1
         assert mock_site.gets("/thing/1") == number + 1
-    assert outcome.items == []
+        assert mock_site.url("/thing/1") in outcome.urls
+
+
+class Brief(Follower):
+    """Wants no more of a leaf than its first bytes."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
+        crawler.signals.connect(cls.stop, signal=signals.bytes_received)
+        return super().from_crawler(crawler, *args, **kwargs)
+
+    @staticmethod
+    def stop(request: Request) -> None:
+        if "/leaf/" in request.url:
+            raise StopDownload(fail=False)
+
+
+@pytest.mark.parametrize("where", ["NEARDUP_STATE_DIR", "JOBDIR"])
+@pytest.mark.parametrize(("spider", "status"), [(Brief, 200), (Follower, 206)])
+def test_a_part_of_a_page_that_the_spider_wanted_is_not_read_again(
+    mock_site: MockSite, tmp_path: Path, where: str, spider: type[Follower], status: int
+) -> None:
+    add_branch(mock_site)
+    for number in range(3):
+        mock_site.add(f"/leaf/{number}", page(prose("menu")), status)
+    for _ in range(2):
+        outcome = crawl(spider, {where: str(tmp_path)}, seed=mock_site.url("/start"))
+    assert outcome.urls == [mock_site.url("/start")]
+    assert [mock_site.gets(f"/leaf/{number}") for number in range(3)] == [1, 1, 1]
 
 
 class Stopping(Follower):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from scrapy.utils.misc import load_object
@@ -17,6 +16,7 @@ from scrapy_neardup.crawl.pages.body_cache import HASH_TELLS, MAX_BODY_BYTES, Bo
 from scrapy_neardup.crawl.pages.long_bodies import takes_long
 from scrapy_neardup.crawl.pages.page_lifecycle import PageLifecycle
 from scrapy_neardup.crawl.recorder import Recorder
+from scrapy_neardup.crawl.requests.request_tracker import is_cut_off
 from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.detect.decision import VISIT, Decision, DecisionKind
 from scrapy_neardup.detect.echoes import VisitEchoes
@@ -83,19 +83,23 @@ class PageJudge:
 
         From the look-up until the page is remembered nothing else runs, so that of two twins
         under way one is the copy. Error pages of a site say the same, each of another URL, which
-        is what their items report: they are not compared.
+        is what their items report: they are not compared. Nor are pages of which only a part came:
+        that may be the menu, which all pages of the site begin with.
         """
-        if page.response.status >= HTTPStatus.MULTIPLE_CHOICES:
+        response = page.response
+        if response.status >= 300:
             self._count(stats.PAGES_ERROR)
             return
         if page.revisit is not None:  # now: a page with other words takes its earlier self's place
-            page.was_kept = self._state.has_kept(page.response.url)
+            page.was_kept = self._state.has_kept(response.url)
+        if (response.flags or response.status != 200) and is_cut_off(response):
+            return
         judged = self._decision_of_copy(page)
         if judged is None and (reading := await self._reading(page)) is not None:
             judged = await self._decision(reading, page)
         if judged is not None:
             page.judged = judged
-            page.applied = self.applied(page.response.url, judged)
+            page.applied = self.applied(response.url, judged)
             page.is_reread = self._puts_out_once and self._is_reread(page, judged)
 
     def _is_reread(self, page: CrawledPage, judged: Decision) -> bool:

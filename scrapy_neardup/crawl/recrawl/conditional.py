@@ -18,6 +18,7 @@ from scrapy_neardup import stats
 from scrapy_neardup.crawl.fail_open import Count
 from scrapy_neardup.crawl.recrawl.stored_requests import handed_on, urls_stored
 from scrapy_neardup.crawl.requests.inline_downloads import is_inline
+from scrapy_neardup.crawl.requests.request_tracker import is_cut_off
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state.visit import HostRecord, Visit
 from scrapy_neardup.state.visit_file import Status
@@ -25,6 +26,8 @@ from scrapy_neardup.state.visits import Visits
 
 logger = logging.getLogger(__name__)
 
+# Flags of a response that may lack its end though nobody knows, or is not what the server says now.
+UNSURE = frozenset({"partial", "cached"})
 READ_SHARE = 0.05  # of pages that a host could be asked about: they are read all the same
 MAX_TRUSTED = 20  # visits in a row at which a server's word is taken
 MISMATCHES = 5  # unchanged pages in a row with other validators, until a host is not asked
@@ -57,7 +60,7 @@ class Validators(NamedTuple):
     @classmethod
     def of(cls, response: Response) -> Validators:
         """Those of a response that can be relied on; a later one must be sent as it came."""
-        if response.status != 200 or {"partial", "dataloss", "cached"} & set(response.flags):
+        if response.status != 200 or is_cut_off(response) or UNSURE & set(response.flags):
             return cls(None, None)
         return cls(_etag(response), _modified(response))
 

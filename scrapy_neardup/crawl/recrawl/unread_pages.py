@@ -24,7 +24,7 @@ from scrapy_neardup.crawl.recrawl.program import Program
 from scrapy_neardup.crawl.recrawl.revisits import Revisits
 from scrapy_neardup.crawl.recrawl.spider_memory import SpiderMemory
 from scrapy_neardup.crawl.recrawl.stored_requests import YieldedRequests, given_back, is_of_login
-from scrapy_neardup.crawl.requests.request_tracker import CUT_OFF
+from scrapy_neardup.crawl.requests.request_tracker import is_cut_off
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state.visit import Visit
 
@@ -204,7 +204,7 @@ class UnreadPages:
         validators = Validators.of(response)
         is_used = self._revisits is not None or (self._conditions.ask_any and any(validators))
         is_used &= not self._memory.is_written
-        if not is_used or CUT_OFF in response.flags or response.request not in self._programs:
+        if not is_used or is_cut_off(response) or response.request not in self._programs:
             return None
         return YieldedRequests(self._crawler.spider)
 

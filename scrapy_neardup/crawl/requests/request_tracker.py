@@ -36,9 +36,11 @@ TRACE = "neardup_trace"
 NO_STATE = -1
 DONT_FILTER, FORM, BEHIND_FORM = 1, 2, 4
 LINK_METHODS = "GET", "HEAD"
-# Among the flags of a response: only the beginning of the page came (DOWNLOAD_FAIL_ON_DATALOSS). Of
-# "partial" that is not known: Scrapy sets it wherever a server tells no length.
-CUT_OFF = "dataloss"
+# Flags of a response that is the beginning of a page only: the connection ended before the page did
+# (DOWNLOAD_FAIL_ON_DATALOSS), or the spider wanted no more of it (StopDownload). "partial" does not
+# say so: Scrapy sets it wherever a server tells no length.
+BROKEN_OFF, STOPPED = "dataloss", "download_stopped"
+PARTIAL_CONTENT = 206  # the status of what a Range asks for
 
 OF_A_FETCH = ("retry_times", "redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons")
 
@@ -175,7 +177,7 @@ class RequestTracker:
             del meta[TRACE]
             return
         page = self._lifecycle.answered(key, self._found_on(request))
-        if CUT_OFF in response.flags:
+        if BROKEN_OFF in response.flags:  # what the spider did not want need not be read later
             self._lifecycle.cut_off(page)
         trace = meta[TRACE]
         of_form = trace[0] & FORM if trace[:-3] else 0  # as was_form(), without its calls
@@ -303,6 +305,16 @@ def made_again(request: Request) -> Request:
 def is_transient(status: int) -> bool:
     """Whether a later crawl may well get another answer."""
     return status >= 500 or status in (408, 429)
+
+
+def is_cut_off(response: Response) -> bool:
+    """Whether a response holds only a part of its page, whoever wanted that.
+
+    Where it is asked of every page, it is called only for those that have flags, or another status
+    than 200: a call for each of the others would cost more than it tells.
+    """
+    flags = response.flags
+    return response.status == PARTIAL_CONTENT or BROKEN_OFF in flags or STOPPED in flags
 
 
 def urls_of(response: Response) -> tuple[str, ...]:
