@@ -160,7 +160,7 @@ def test_markup_says_the_same_whatever_its_charset_makes_of_ascii(charset: str, 
     assert isinstance(plain, PageContent)
     assert isinstance(other, PageContent)
     assert "itemprop.price 5" in plain.data
-    assert "p.data-size M" in plain.details
+    assert "p.data-size M\twords" in plain.details
     assert (other.data, other.details) == (plain.data, plain.details)
 
 

@@ -147,6 +147,7 @@ class WholePages(PagesSpider):
 
 
 BLURB = prose("blurb", 200)
+STATES = ("Sold out", "Available", "On order")
 # Bodies that say different things in equal words.
 SAID_ELSEWHERE = {
     "minus": ["<p>Now at -5 degrees", "<p>Now at 5 degrees"],
@@ -171,6 +172,15 @@ SAID_ELSEWHERE = {
     ],
     "meta": [
         f'<head><meta property="product:price" content="{n}"></head><p>{BLURB}' for n in range(3)
+    ],
+    "hidden": [
+        f"<p>{BLURB}"
+        + "".join(f"<p{' hidden' * (m != n)}>{state}" for m, state in enumerate(STATES))
+        for n in range(3)
+    ],
+    "struck": [
+        f"<p>{BLURB}<p>" + " ".join(s if s != t else f"<del>{s}</del>" for s in STATES)
+        for t in STATES
     ],
     "gallery": [f"<p>Photo<img src=/img/{n}.png>" for n in range(3)],
     "links": [f"<p>Team <a href=mailto:{n}@x.example>Mail</a>" for n in range(3)],

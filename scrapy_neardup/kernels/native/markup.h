@@ -132,6 +132,9 @@ typedef struct {
     const uint8_t *start, *end;
 } Piece;
 
+/* Of the text behind a tag: bytes, and tags between. */
+enum { MAX_BEHIND = 40, MAX_BETWEEN = 4 };
+
 /* Whether a piece is a name, in letters of either case. */
 static int names_piece(Piece piece, const char *name) {
     const size_t n = strlen(name);
@@ -390,6 +393,25 @@ static int is_empty(Tags tags) {
     if (at == end || *at != '>') return 0;
     for (at++; at < end && is_space(*at); at++) {}
     return end - at >= 2 && at[0] == '<' && at[1] == '/';
+}
+
+/* The first bytes of the text behind a tag, whose name was read; markup.py says which. */
+static Piece text_behind(Tags tags) {
+    Piece name, value, text = {tags.end, tags.end};
+    if (tags.raw) return text;
+    while (next_attribute(&tags, &name, &value)) {}
+    const uint8_t *at = tags.at, *end = tags.end;
+    for (int n_between = 0;; n_between++) {
+        for (at = past(at, end, '>'); at < end && is_space(*at); at++) {}
+        if (at == end) return text;
+        if (*at != '<') break;
+        if (n_between == MAX_BETWEEN || at + 1 == end || at[1] == '!') return text;
+        if (names(at + 1, end, "script") || names(at + 1, end, "style")) return text;
+    }
+    const uint8_t *start = at;
+    for (; at < end && *at != '<' && at - start < MAX_BEHIND; at++)
+        if ((uint8_t)(*at - '0') < 10) return text;
+    return (Piece){start, at};
 }
 
 /* --- of a tree ----------------------------------------------------------------------------- */

@@ -94,6 +94,7 @@ cdef extern from "markup.h":
     int counts(Kind element, Piece name, Piece value, const Names *attributes,
                const Names *pages)
     int is_empty(Tags tags)
+    Piece text_behind(Tags tags)
     Piece own_name(Tags tags)
     int is_plain(Piece value)
     int may_be_of_the_visit(Piece name)
@@ -175,10 +176,10 @@ def details(bytes page, tuple echoes, lasting):
             yield lines, n_of_names, None
             lines, n_of_names = [], 0
         if kind == IS_MARK or (kind == IS_CELL and is_empty(tags)):
-            number = f"{n_cells}" if kind == IS_CELL else ""
-            lines.append(f"{lower_text_of(tags.name)}. {number}")
+            said = f"{n_cells}" if kind == IS_CELL else text_after(tags)
+            lines.append(f"{lower_text_of(tags.name)}. {said}")
             n_of_names += length(tags.name)
-        element, own = None, None
+        element, own, text = None, None, None
         opened = tags
         while next_attribute(&tags, &name, &value):
             if not counts(kind, name, value, &ATTRIBUTES, &PAGE_NAMES):
@@ -187,9 +188,11 @@ def details(bytes page, tuple echoes, lasting):
             if names_piece(name, "class") and names_piece(tags.name, "li"):
                 lasts = lasting(text_of(value))
                 if lasts:
-                    lines.append(f"li.class {lasts}")
+                    text = text_after(opened) if text is None else text
+                    lines.append(f"li.class {lasts}{text}")
             elif says_nothing_of_the_visit(name, value, echoes):
-                lines.append(line_of(tags.name, name, value))
+                text = text_after(opened) if text is None else text
+                lines.append(line_of(tags.name, name, value) + text)
             else:
                 if element is None:
                     element, own = lower_text_of(tags.name), text_of(own_name(opened))
@@ -217,6 +220,15 @@ cdef bint says_nothing_of_the_visit(Piece name, Piece value, tuple echoes):
             if ends_with(value, <bytes>echo, len(<bytes>echo)):
                 return False
     return True
+
+
+cdef str text_after(Tags tags):
+    """The text behind a tag as it ends a line; see the twin."""
+    cdef Piece text = text_behind(tags)
+    if text.start == text.end:
+        return ""
+    words = (<bytes>text.start[: length(text)]).split()
+    return "\t" + b" ".join(words).decode("utf-8", "ignore")
 
 
 cdef size_t length(Piece piece):

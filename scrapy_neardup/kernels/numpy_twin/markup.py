@@ -64,6 +64,9 @@ LASTING = frozenset(
 SPEAKING = ("script", "meta", "style", "title", "h1", "pre")
 HIDDEN = ("noscript", "template", "text", "tspan", "desc", "foreignobject", "foreignObject")
 VALUES = ("content", "datetime", "href", "src", "value")  # attributes, of microdata
+# Of a detail's line, what tells which of several equal elements has it: so many bytes of the text
+# behind the element's tag, so many tags further at most.
+MAX_BEHIND, MAX_BETWEEN = 40, 4
 PAGES = ("asp", "aspx", "cfm", "cgi", "do", "htm", "html", "jsp", "jspx", "php", "phtml", "shtml")
 STYLESHEET = f"""
 <xsl:stylesheet version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform">
@@ -130,15 +133,16 @@ def details(
     names do not end as those of OF_THE_VISIT, if their values are plain, are no time and do not end
     as URLs of the visit do, which are echoes. Of an entry of a list (li) `lasting` tells
     which classes count. The name of a `value` is that of its element, where it has one.
-    O(len(page)).
+    A line ends in a tab and the text behind its tag, where there is one, see _text_behind(): which
+    of four states is hidden. O(len(page)).
     """
-    for element, name, value, own in _details(page):
+    for element, name, value, own, behind in _details(page):
         n_of_names = len(element) + len(name)
         if element == "li" and name == "class":
             if lasts := lasting(value):
-                yield [f"li.class {lasts}"], n_of_names, None
+                yield [f"li.class {lasts}{behind}"], n_of_names, None
         elif not name or _says_nothing_of_the_visit(name, value, echoes):
-            yield [f"{element}.{name} {value}"], n_of_names, None
+            yield [f"{element}.{name} {value}{behind}"], n_of_names, None
         else:
             yield [], 0, (element, own if own and name == "value" else name, value)
 
@@ -154,8 +158,8 @@ def _says_nothing_of_the_visit(name: str, value: str, echoes: tuple[str, ...]) -
     return "/" not in value or not value.partition("#")[0].rstrip("/").endswith(echoes)
 
 
-def _details(page: bytes) -> Iterator[tuple[str, str, str, str | None]]:
-    """Each detail, and the name of its element."""
+def _details(page: bytes) -> Iterator[tuple[str, str, str, str | None, str]]:
+    """Each detail, the name of its element, and the text behind its tag."""
     n_cells = 0
     for tag in _tags(page):
         name = _text(tag["name"].lower())
@@ -163,9 +167,9 @@ def _details(page: bytes) -> Iterator[tuple[str, str, str, str | None]]:
             continue
         n_cells += name in CELLS
         if name in MARKS:
-            yield name, "", "", None
+            yield name, "", "", None, _text_behind(page, tag)
         elif name in CELLS and _ENDS.match(page, tag.end()):
-            yield name, "", str(n_cells), None
+            yield name, "", str(n_cells), None, ""
         own, values = None, []
         for part in _ATTRIBUTE.finditer(tag["attributes"]):
             value = _text(next(filter(None, part.group("double", "single", "bare")), b""))
@@ -173,8 +177,20 @@ def _details(page: bytes) -> Iterator[tuple[str, str, str, str | None]]:
             own = value if key == "name" else own
             if _counts(name, key, value):
                 values.append((key, value))
+        behind = _text_behind(page, tag) if values else ""
         for key, value in values:
-            yield name, key, value, own
+            yield name, key, value, own, behind
+
+
+def _text_behind(page: bytes, tag: re.Match[bytes]) -> str:
+    """A tab and the first bytes of the text behind a tag, at most MAX_BETWEEN tags apart.
+
+    Empty where none begins there, and where a digit is among them: it may be a clock or a counter.
+    """
+    text = None if tag["raw"] else _BEHIND.match(page, tag.end())
+    if text is None or _DIGIT.search(text[1]):
+        return ""
+    return "\t" + b" ".join(text[1].split()).decode("utf-8", "ignore")
 
 
 Said = tuple[str, str, str, str]  # tag, text, name, id
@@ -293,6 +309,12 @@ _TAG = re.compile(
     re.IGNORECASE,
 )
 _ENDS = re.compile(rb">\s*+</")
+_BEHIND = re.compile(
+    rb">(?:\s*+<(?!!|(?:script|style)[\s/>])[^>]*+>){0,%d}+\s*+([^<]{1,%d})"
+    % (MAX_BETWEEN, MAX_BEHIND),
+    re.IGNORECASE,
+)
+_DIGIT = re.compile(rb"[0-9]")
 _PLAIN = re.compile(r"(?:[!-~]++(?: [!-~]++)*+)?")  # ASCII with one space at a time
 # A quoted URL, and an argument that may only keep a file from being taken out of a cache.
 _CUT = re.compile(r"%3A|[?&;][vVtTrRcC_][^?&;=]*+=")
