@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar
+from urllib.parse import urlsplit
 
 import pytest
 import scrapy
@@ -203,6 +204,39 @@ def test_whole_pages_that_say_other_things_in_equal_words_are_all_kept(
     assert len(outcome.items) == len(paths)
     assert outcome.stat("pages/exact") == outcome.stat("pages/near") == 0
     assert outcome.stat("pages/mostly_script") == (3 if name == "script" else 0)
+
+
+CHINESE = "".join(chr(0x4E8C + 7 * n) for n in range(200))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("AAPL rose", "MSFT rose"),
+        ("of NaCl in", "of KCl in"),
+        ("at http://a.example/list of", "at http://b.example/list of"),
+        ("chapter IV says", "chapter VI says"),
+        ("$5 million", "$5 billion"),
+        ("if <math><mi>x<mo>&lt;<mi>y</math> is", "if <math><mi>x<mo>&gt;<mi>y</math> is"),
+        ("…可以…", "…不可以…"),
+        ("…壹…", "…贰…"),
+    ],
+)
+def test_of_whole_pages_facts_in_words_count_wherever_they_stand(
+    mock_site: MockSite, one: str, other: str
+) -> None:
+    before, behind = prose("before", 120), prose("behind", 120)
+    for path, fact in {"/1": one, "/2": other, "/3": other}.items():
+        mock_site.add(path, page(f"{before} {fact.replace('…', CHINESE)} {behind}"))
+    outcome = pages(mock_site, WholePages, "/1", "/2", "/3")
+    assert [urlsplit(item["url"]).path for item in outcome.items] == ["/1", "/2"]
+
+
+def test_of_whole_pages_other_words_of_a_long_line_do_not_count(mock_site: MockSite) -> None:
+    before, behind = prose("before", 120), prose("behind", 120)
+    for path, word in {"/1": "sea", "/2": "lake"}.items():
+        mock_site.add(path, page(f"{before} {word} {behind}"))
+    assert len(pages(mock_site, WholePages, "/1", "/2").items) == 1
 
 
 def test_pages_whose_data_echo_the_visit_are_copies(mock_site: MockSite) -> None:

@@ -47,7 +47,9 @@ CLOCK_SLACK_S = 2.0  # a spider's clock may round to seconds
 UNSPACED_NEGATION = re.compile(
     "ない|ません|不|没|沒|无|無|未|勿|ไม่|มิได้|อย่า|ห้าม|ไร้|ปราศจาก"
 )  # between words without spaces
-UNSPACED_NUMBER = re.compile("[〇零一二三四五六七八九十百千万萬億亿兆壱弐参兩两廿卅]+")
+UNSPACED_NUMBER = re.compile(
+    "[〇零一二三四五六七八九十百千万萬億亿兆壱弐参兩两廿卅壹贰貳叁參肆伍陆陸柒捌玖拾佰仟]+"
+)
 # Numbers in words, but for one, which is an article in many languages; and words of several.
 NUMBER_WORDS = frozenset(
     (
@@ -474,6 +476,23 @@ def facts_of(text: str) -> list[str]:
     if text.isascii():
         return facts
     return facts + UNSPACED_NEGATION.findall(text) + UNSPACED_NUMBER.findall(text)
+
+
+def stated_in_words(text: str, key: bytes) -> int:
+    """A digest of the facts of a page's text that are words: "not", `billion`, `MSFT`, an address.
+
+    Only items that hold the page as a whole are compared by them. Facts with a digit and signs were
+    compared with the page, which knows of some that they are clocks or counters. Of text without
+    spaces only negations and numbers count.
+    """
+    facts = facts_of(text[:MAX_CHARS])
+    return _digest(_joined([_raw(fact) for fact in facts if _is_in_words(fact)]), key)
+
+
+def _is_in_words(fact: str) -> bool:
+    if len(fact) > MAX_WORD and not fact.isascii():
+        return False
+    return any(map(str.isalpha, fact)) and not any(map(str.isdigit, fact))
 
 
 def _is_fact(word: str) -> bool:

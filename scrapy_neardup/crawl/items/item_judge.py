@@ -23,11 +23,12 @@ from scrapy_neardup.crawl.items.item_data import (
     fields_apart,
     is_long,
     item_data,
+    stated_in_words,
     without_layout,
 )
 from scrapy_neardup.crawl.items.offers import Offers
 from scrapy_neardup.crawl.items.source_page import CrawledPage, OfferedItem
-from scrapy_neardup.crawl.pages.extract import is_whole, shown_by
+from scrapy_neardup.crawl.pages.extract import is_whole, shown_by, visible_text
 from scrapy_neardup.crawl.pages.long_bodies import SHORT_BYTES
 from scrapy_neardup.detect.item_table import KeptItem
 from scrapy_neardup.errors import ItemTooLarge, ItemUnreadable
@@ -102,7 +103,9 @@ class ItemJudge:
         """Whether read_ahead() is to be called before repeated() and is_completed()."""
         if row_of(page) is None and not page.says_nothing_new:
             return False
-        if self._n_ahead > 0 or (is_near(page) and len(page.response.body) >= SHORT_BYTES):
+        # A short item may have its page stored, which is read for it.
+        reads_page = is_near(page) or bool(self._media)
+        if self._n_ahead > 0 or (reads_page and len(page.response.body) >= SHORT_BYTES):
             return True
         return bool(self._attempt("item_data", is_long, item))
 
@@ -210,7 +213,16 @@ class ItemJudge:
         data = self._read_data(item, page)
         if data is None:
             return None
-        return data, self._with_text(KeptItem(0, data.values), data.text)
+        values = data.values ^ (self._stated_by(page) if data.holds_page else 0)
+        return data, self._with_text(KeptItem(0, values), data.text)
+
+    def _stated_by(self, page: CrawledPage) -> int:
+        """A digest of a page's facts in words, by which pages themselves are not compared."""
+        if page.stated is None:
+            # A copy: the spider may be using the tree of the response.
+            shown = visible_text(page.response.replace()) or ""
+            page.stated = stated_in_words(shown, self._key)
+        return page.stated
 
     def _read_data(self, item: Any, page: CrawledPage) -> ItemData | None:
         data = self._data_of(item, self._provenance(page))
