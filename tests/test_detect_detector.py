@@ -607,6 +607,42 @@ def test_a_page_is_found_by_its_own_part_under_another_template() -> None:
     known.check()
 
 
+def test_a_copy_under_another_menu_is_found_beside_the_notice_of_every_page() -> None:
+    known, notice = detector(), text(60, 700, line=20)
+    for i in range(30):
+        decide(
+            known,
+            f"http://a.example/{i}",
+            f"{text(200, 500 + i % 2, line=4)}\n{text(150, i)}\n{notice}",
+        )
+    copy = f"{text(200, 501, line=4)}\n{text(150, 28)}\n{notice}"
+    assert decide(known, "http://a.example/copy", copy).original == "http://a.example/28"
+
+
+def contracts(n_clauses: int, n_words: int) -> list[str]:
+    """Of each of 30 clients four pages, with 60 words on the client and half of the clauses,
+    a line each, on which no two agree."""
+    clauses = [text(n_words, 800 + n, line=n_words) for n in range(n_clauses)]
+    return [
+        "\n".join([text(60, client), *random.Random(page).sample(clauses, n_clauses // 2)])
+        for page, client in enumerate(4 * list(range(30)))
+    ]
+
+
+@pytest.mark.parametrize(("n_clauses", "n_words"), [(24, 12), (40, 60), (200, 60)])
+@pytest.mark.parametrize("is_read_ahead", [False, True])
+def test_pages_that_consist_of_other_standard_paragraphs_are_all_kept(
+    n_clauses: int, n_words: int, is_read_ahead: bool
+) -> None:
+    known, kinds = detector(), set()
+    for n, page in enumerate(contracts(n_clauses, n_words)):
+        reading = known.read(f"http://a.example/{n}", page)
+        if is_read_ahead:
+            known.read_own_part(reading)
+        kinds.add(known.decide(reading).kind)
+    assert kinds == {"new"}
+
+
 def test_near_pages_are_found_on_every_host_that_has_room_for_its_templates() -> None:
     hosts, known = [f"h{i}.example" for i in range(30)], detector(template_bytes=20 * 1800)
     chrome = {host: text(300, n, line=4) for n, host in enumerate(hosts)}  # 75 lines

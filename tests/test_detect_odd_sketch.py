@@ -142,3 +142,25 @@ def test_sketches_that_were_made_ahead_are_those_of_their_levels_and_no_others()
         if made is not None:
             assert made.tolist() == odd_row(words, level, 5).tolist()
         assert later.at(level, key=5) is not None
+
+
+@pytest.mark.parametrize("n_menu", [0, 50, 200])
+@pytest.mark.parametrize("n_lacking", [0, 60, 300, 3_000])
+def test_it_is_told_under_other_menus_whether_another_page_lacks_some_of_a_part(
+    n_menu: int, n_lacking: int
+) -> None:
+    told = []
+    for seed in range(20):
+        own, part = words_of(100, seed), words_of(max(300, n_lacking), 1000 + seed)
+        page = words_of(n_menu, 2000 + seed) + own + part
+        other = words_of(n_menu, 3000 + seed) + own + part[n_lacking:]
+        other += words_of(n_lacking, 4000 + seed)
+        level = level_of(len(page))
+        ours, rest, theirs = (row(words, level) for words in (page, page[: -len(part)], other))
+        rows = theirs.reshape(1, -1)
+        pairs = ((each, compare(each, rows)[1]) for each in (ours, rest))
+        told.append(odd_sketch.n_lacking(rows, *pairs)[0])
+    if n_lacking:
+        assert 20 < np.median(told) <= n_lacking
+    else:
+        assert np.mean(np.array(told) > 12) < 0.1  # by chance

@@ -11,6 +11,11 @@ from scrapy_neardup.detect.odd_sketch import ROW_WORDS, OddRows, least_differing
 from scrapy_neardup.detect.page_reading import OwnPart
 from scrapy_neardup.detect.page_row import PageRows
 from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array, U64Array
+from scrapy_neardup.kernels.numpy_twin.facts import COUNTED
+
+# Shingles of standard paragraphs, at most, that a copy may lack: a banner of one line, such as
+# "these are the docs of an old version", is no paragraph.
+MAX_LACKING = COUNTED + odd_sketch.SHINGLE - 1
 
 
 class Comparison:
@@ -35,8 +40,9 @@ class Comparison:
     ) -> Measured:
         """How far a page is from others, as wholes and in their own parts.
 
-        Own parts are compared where templates count and both are long enough; with
-        confirm_distance None they are not. within: sketch bits, as odd_sketch.compare has them.
+        Own parts are compared where templates count and both are long enough, and for nothing
+        where the pages consist of other standard paragraphs; with confirm_distance None they are
+        not. within: sketch bits, as odd_sketch.compare has them.
         """
         reading = page.reading
         distances = _bits(fingerprints ^ np.uint64(reading.signatures.fingerprint))
@@ -46,6 +52,11 @@ class Comparison:
             own_distances = _bits(rows.own_fingerprints ^ np.uint64(page.fingerprint))
             distances = np.minimum(distances, own_distances)
             self._compare_own_parts(page, rows, own_similar)
+            limit = self.limits.similarity
+            alone = np.flatnonzero((own_similar >= limit) & (similar < limit))
+            if page.has_paragraphs and len(alone):
+                lacks = self._lacks_paragraphs(page, rows.whole[alone])
+                own_similar[alone[lacks]] = -1.0
         return Measured(distances, bits, similar, own_similar)
 
     def _compare_own_parts(self, page: OwnPart, rows: PageRows, similar: F64Array) -> None:
@@ -53,6 +64,20 @@ class Comparison:
         usable = odd_sketch.sizes_of(rows.own) >= self.least_shingles
         if page.is_long_enough and usable.any():
             similar[usable] = self.similar(page.odd_rows, page.odd_row, rows.own[usable])[1]
+
+    def _lacks_paragraphs(self, page: OwnPart, wholes: U64Array) -> BoolArray:
+        """Which pages lack a standard paragraph of this one, by more than chance; shape (n,).
+
+        Menus vary around one text. Standard paragraphs are what a contract or a course consists of,
+        however many pages have each.
+        """
+        reading, row = page.reading, page.row_without_paragraphs
+        similar = self.similar(reading.odd_rows, reading.whole, wholes)[1]
+        without = np.concatenate([reading.signatures.sketch, row])
+        rest_similar = self.similar(page.rows_without_paragraphs, without, wholes)[1]
+        n_lacking = odd_sketch.n_lacking(wholes, (reading.odd_row, similar), (row, rest_similar))
+        lacks: BoolArray = n_lacking > MAX_LACKING
+        return lacks
 
     @property
     def least_shingles(self) -> int:

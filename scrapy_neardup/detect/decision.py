@@ -34,7 +34,8 @@ class Decision(NamedTuple):
     original_id      that page's row
     distance         fingerprint bits that differ from the original's
     sketch_distance  sketch bits that differ
-    similarity       estimated Jaccard similarity of the 5-word shingles; 1.0 where exact
+    similarity       estimated Jaccard similarity of the 5-word shingles, of the pages or of what
+                     templates leave of them, whichever is higher; 1.0 where exact
     page_id          the page's own row, None where it was not admitted
     elsewhere        URL of a page of another site that it repeats; never a reason to drop
     unconfirmed      pages near by fingerprint that the sketches told apart from it

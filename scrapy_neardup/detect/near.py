@@ -50,7 +50,8 @@ class Measured(NamedTuple):
     distances: I64Array  # fingerprint bits, between the pages or between their own parts
     sketch_distances: I64Array  # sketch bits
     similarity: F64Array
-    own_similarity: F64Array  # of their own parts; -1 where one of them is too little
+    # Of their own parts; -1 where one of them is too little, or the rest is other paragraphs.
+    own_similarity: F64Array
 
     @classmethod
     def of_wholes(
@@ -77,7 +78,7 @@ def near(
     """Which candidates are near, as a whole or in their own parts; shape (n,).
 
     An own part is what a page had left when it was read, without the templates known then. That
-    own parts agree suffices, whatever the templates are.
+    own parts agree suffices, whatever menus are around them: see Comparison.measure().
     template_rule: asked only about candidates that are near as a whole, and only where sketches
     confirm. Without it every word counts. O(n).
     """

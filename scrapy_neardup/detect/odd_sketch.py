@@ -142,10 +142,35 @@ def held(rows: U64Array, row: U64Array, similar: F64Array) -> F64Array:
     sizes, levels = sizes_of(rows), levels_of(rows)
     differing = n_differing(rows, row, similar)
     shared = (sizes + size_of(row) - differing) / 2
-    error = np.ldexp(_deviation(np.ldexp(differing, -levels)), levels) / 2
+    error = _error(differing, levels) / 2
     least = (np.minimum(shared, sizes) - 2 * error) / np.maximum(sizes, 1)
     share: F64Array = np.where(sizes > 0, least, 0.0).clip(0, 1)
     return share
+
+
+def n_lacking(
+    rows: U64Array, page: tuple[U64Array, F64Array], rest: tuple[U64Array, F64Array]
+) -> F64Array:
+    """How many shingles of a part of a page others lack, less the standard error; shape (n,).
+
+    page, rest: row and similarities, as n_differing() takes them, of the page and of what is left
+    without that part, both rows of one level. O(n).
+    """
+    size, rest_size = size_of(page[0]), size_of(rest[0])
+    differing = n_differing(rows, *page)
+    error = _error(differing, levels_of(rows))
+    # Without the part, its shingles that the others have differ as well, and the rest of it do not.
+    told_apart = (size - rest_size + differing - n_differing(rows, *rest)) / 2 - error
+    # Where so much differs that both sketches are full: what the rest has no room for.
+    without_room = (differing - error + size - sizes_of(rows)) / 2 - rest_size
+    lacking: F64Array = np.maximum(told_apart, without_room)
+    return lacking
+
+
+def _error(differing: F64Array, levels: I64Array) -> F64Array:
+    """The standard error of n_differing(), that of a sample apart; shape (n,)."""
+    error: F64Array = np.ldexp(_deviation(np.ldexp(differing, -levels)), levels)
+    return error
 
 
 def _deviation(differing: F64Array) -> F64Array:

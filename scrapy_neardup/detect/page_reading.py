@@ -20,6 +20,7 @@ from scrapy_neardup.detect.text import Blocks
 from scrapy_neardup.engines import Engine, Signatures
 from scrapy_neardup.errors import EngineFailed
 from scrapy_neardup.kernels.numpy_twin import BoolArray, U64Array
+from scrapy_neardup.kernels.numpy_twin.facts import BRIEF
 
 T = TypeVar("T")
 
@@ -211,11 +212,37 @@ class OwnPart:
         page = self.reading
         if self.is_whole:
             return page.words, page.n_words
-        blocks, is_own = page.blocks, self._is_own
-        left: tuple[bytes, int] = kernels.templates.own_words(
-            page.words, blocks.ends, blocks.n_words, is_own
+        return self._words_of(self._is_own)
+
+    def _words_of(self, wanted: BoolArray) -> tuple[bytes, int]:
+        """The words of some of the page's lines, in order, and how many they are."""
+        page, blocks = self.reading, self.reading.blocks
+        words: tuple[bytes, int] = kernels.templates.own_words(
+            page.words, blocks.ends, blocks.n_words, wanted
         )
-        return left
+        return words
+
+    @lazy
+    def _are_paragraphs(self) -> BoolArray:
+        """Which lines are a template's, and too long for a menu's: standard paragraphs."""
+        paragraphs: BoolArray = ~self._is_own & (self.reading.blocks.n_words > BRIEF)
+        return paragraphs
+
+    @lazy
+    def has_paragraphs(self) -> bool:
+        """Whether a standard paragraph stands on the page."""
+        return bool(self._are_paragraphs.any())
+
+    @lazy
+    def rows_without_paragraphs(self) -> OddRows:
+        """The odd sketches of the page without its standard paragraphs."""
+        return OddRows(self._words_of(~self._are_paragraphs)[0])
+
+    @lazy
+    def row_without_paragraphs(self) -> U64Array:
+        """The one at the level of the whole page."""
+        key = self._engine.sketch_spec.key
+        return self.rows_without_paragraphs.own(self.reading.n_words, key)
 
     @lazy
     def fingerprint(self) -> int:
@@ -248,6 +275,8 @@ class OwnPart:
         """Make all that takes time linear in the page, in any thread. key: of the sketches."""
         for text in (self.reading, self):
             text.odd_rows.make(odd_sketch.level_of(text.n_words), key)
+        if self.has_paragraphs:
+            self.rows_without_paragraphs.make(odd_sketch.level_of(self.reading.n_words), key)
         _ = self.fingerprint, self.odd_row, self.facts, self.reading.all_facts
 
     @lazy

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from hashlib import blake2b
+from random import Random
 
 from mock_site import prose
 
@@ -36,6 +37,33 @@ def gallery(site: OrdinarySite, root: str) -> None:
             for n in range(40)
         },
     )
+
+
+def of_standard_paragraphs(n_words: int, tag: str) -> Callable[[OrdinarySite, str], None]:
+    """Four pages of each of 20 clients: what is said of the client, and ten of 20 paragraphs."""
+
+    def build(site: OrdinarySite, root: str) -> None:
+        parts = [f"<{tag}>{prose(f'{tag} {n}', n_words)}</{tag}>" for n in range(20)]
+        clients = [f"<p>{prose(f'client {n}', 60)}</p>" for n in range(20)]
+        bodies = [clients[n % 20] + "".join(Random(n).sample(parts, 10)) for n in range(80)]
+        site.add_all(root, {f"{n}": template("Terms", body) for n, body in enumerate(bodies)})
+
+    return build
+
+
+@case(of_standard_paragraphs(40, "p"))
+class ContractsSpider(WholePageSpider):
+    name = "contracts-of-standard-clauses"
+
+
+@case(of_standard_paragraphs(12, "li"))
+class CoursesSpider(WholePageSpider):
+    name = "courses-of-standard-modules"
+
+
+@case(of_standard_paragraphs(40, "p"))
+class ContractsInPageModeSpider(PageModeSpider):
+    name = "contracts-of-standard-clauses-in-page-mode"
 
 
 def behind_the_end(site: OrdinarySite, root: str) -> None:
