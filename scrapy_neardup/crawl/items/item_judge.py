@@ -104,7 +104,7 @@ class ItemJudge:
         if row_of(page) is None and not page.says_nothing_new:
             return False
         # A short item may have its page stored, which is read for it.
-        reads_page = is_near(page) or bool(self._media)
+        reads_page = self._media or is_near(page)
         if self._n_ahead > 0 or (reads_page and len(page.response.body) >= SHORT_BYTES):
             return True
         return bool(self._attempt("item_data", is_long, item))
