@@ -53,8 +53,8 @@ class Comparison:
             distances = np.minimum(distances, own_distances)
             self._compare_own_parts(page, rows, own_similar)
             limit = self.limits.similarity
-            alone = np.flatnonzero((own_similar >= limit) & (similar < limit))
-            if page.has_paragraphs and len(alone):
+            alone = ((own_similar >= limit) & (similar < limit)).nonzero()[0]
+            if len(alone) and page.has_paragraphs:
                 lacks = self._lacks_paragraphs(page, rows.whole[alone])
                 own_similar[alone[lacks]] = -1.0
         return Measured(distances, bits, similar, own_similar)
