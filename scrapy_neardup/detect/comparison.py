@@ -53,10 +53,10 @@ class Comparison:
             distances = np.minimum(distances, own_distances)
             self._compare_own_parts(page, rows, own_similar)
             limit = self.limits.similarity
-            alone = ((own_similar >= limit) & (similar < limit)).nonzero()[0]
-            if len(alone) and page.has_paragraphs:
-                lacks = self._lacks_paragraphs(page, rows.whole[alone])
-                own_similar[alone[lacks]] = -1.0
+            alone = (own_similar >= limit) & (similar < limit)
+            if True in alone and page.has_paragraphs:
+                alone[alone] = self._lacks_paragraphs(page, rows.whole[alone])
+                own_similar[alone] = -1.0
         return Measured(distances, bits, similar, own_similar)
 
     def _compare_own_parts(self, page: OwnPart, rows: PageRows, similar: F64Array) -> None:

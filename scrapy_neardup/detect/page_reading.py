@@ -212,15 +212,11 @@ class OwnPart:
         page = self.reading
         if self.is_whole:
             return page.words, page.n_words
-        return self._words_of(self._is_own)
-
-    def _words_of(self, wanted: BoolArray) -> tuple[bytes, int]:
-        """The words of some of the page's lines, in order, and how many they are."""
-        page, blocks = self.reading, self.reading.blocks
-        words: tuple[bytes, int] = kernels.templates.own_words(
-            page.words, blocks.ends, blocks.n_words, wanted
+        blocks, is_own = page.blocks, self._is_own
+        left: tuple[bytes, int] = kernels.templates.own_words(
+            page.words, blocks.ends, blocks.n_words, is_own
         )
-        return words
+        return left
 
     @lazy
     def _are_paragraphs(self) -> BoolArray:
@@ -236,7 +232,9 @@ class OwnPart:
     @lazy
     def rows_without_paragraphs(self) -> OddRows:
         """The odd sketches of the page without its standard paragraphs."""
-        return OddRows(self._words_of(~self._are_paragraphs)[0])
+        page, blocks, are_left = self.reading, self.reading.blocks, ~self._are_paragraphs
+        left = kernels.templates.own_words(page.words, blocks.ends, blocks.n_words, are_left)
+        return OddRows(left[0])
 
     @lazy
     def row_without_paragraphs(self) -> U64Array:
