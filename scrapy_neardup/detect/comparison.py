@@ -16,6 +16,9 @@ from scrapy_neardup.kernels.numpy_twin.facts import COUNTED
 # Shingles of standard paragraphs, at most, that a copy may lack: a banner of one line, such as
 # "these are the docs of an old version", is no paragraph.
 MAX_LACKING = COUNTED + odd_sketch.SHINGLE - 1
+# The same beside a longer own part: so many of its words to one. A print version lacks the menu and
+# the footer of its article, and is a copy of it.
+OWN_TO_PARAGRAPHS = 4
 
 
 class Comparison:
@@ -76,7 +79,7 @@ class Comparison:
         without = np.concatenate([reading.signatures.sketch, row])
         rest_similar = self.similar(page.rows_without_paragraphs, without, wholes)[1]
         n_lacking = odd_sketch.n_lacking(wholes, (reading.odd_row, similar), (row, rest_similar))
-        lacks: BoolArray = n_lacking > MAX_LACKING
+        lacks: BoolArray = n_lacking > max(MAX_LACKING, page.n_words / OWN_TO_PARAGRAPHS)
         return lacks
 
     @property

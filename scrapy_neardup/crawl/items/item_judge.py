@@ -28,7 +28,7 @@ from scrapy_neardup.crawl.items.item_data import (
 )
 from scrapy_neardup.crawl.items.offers import Offers
 from scrapy_neardup.crawl.items.source_page import CrawledPage, OfferedItem
-from scrapy_neardup.crawl.pages.extract import is_whole, shown_by, visible_text
+from scrapy_neardup.crawl.pages.extract import is_whole, shown_by, text_without_navigation
 from scrapy_neardup.crawl.pages.long_bodies import SHORT_BYTES
 from scrapy_neardup.detect.item_table import KeptItem
 from scrapy_neardup.errors import ItemTooLarge, ItemUnreadable
@@ -217,10 +217,13 @@ class ItemJudge:
         return data, self._with_text(KeptItem(0, values), data.text)
 
     def _stated_by(self, page: CrawledPage) -> int:
-        """A digest of a page's facts in words, by which pages themselves are not compared."""
+        """A digest of a page's facts in words, by which pages themselves are not compared.
+
+        Those around its own text do not count: a print version lacks them.
+        """
         if page.stated is None:
             # A copy: the spider may be using the tree of the response.
-            shown = visible_text(page.response.replace()) or ""
+            shown = text_without_navigation(page.response.replace())
             page.stated = stated_in_words(shown, self._key)
         return page.stated
 

@@ -193,6 +193,19 @@ def visible_text(response: Response) -> str | None:
     return text
 
 
+def text_without_navigation(response: Response) -> str:
+    """The same without what stands around a page's own text: navigation, headers and footers.
+
+    Takes them out of the response's tree, so give it a copy of a response that others use.
+    """
+    if not isinstance(response, (HtmlResponse, XmlResponse)) or not response.body:
+        return visible_text(response) or ""
+    root = _tree(response)
+    etree.strip_elements(root, *AROUND, with_tail=False)
+    text: str = kernels.markup.visible_text(root)
+    return text
+
+
 def _tree(response: HtmlResponse | XmlResponse) -> etree._Element:
     """The response's tree, parsed as its selectors have parsed it or would parse it.
 
@@ -281,6 +294,7 @@ def visible_text_of_html(html: str) -> str:
     return visible_text(_response(html, "about:blank")) or ""
 
 
+AROUND = "nav", "header", "footer", "aside"
 # Of these elements no reader of a page sees the text.
 HIDDEN = frozenset({*INVISIBLE, "noframes", "textarea", "title"})
 # A tag, a comment, or what may be one and is never closed; a quoted value may hold `>`. Linear: of
