@@ -193,6 +193,10 @@ def visible_text(response: Response) -> str | None:
     return text
 
 
+# What stands around the text of a page.
+AROUND = "nav", "header", "footer", "aside"
+
+
 def text_without_navigation(response: Response) -> str:
     """The same without what stands around a page's own text: navigation, headers and footers.
 
@@ -294,7 +298,6 @@ def visible_text_of_html(html: str) -> str:
     return visible_text(_response(html, "about:blank")) or ""
 
 
-AROUND = "nav", "header", "footer", "aside"
 # Of these elements no reader of a page sees the text.
 HIDDEN = frozenset({*INVISIBLE, "noframes", "textarea", "title"})
 # A tag, a comment, or what may be one and is never closed; a quoted value may hold `>`. Linear: of

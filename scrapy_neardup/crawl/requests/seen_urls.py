@@ -450,7 +450,8 @@ class SeenUrls:
 
     def _led_on(self, key: bytes) -> None:
         """A page is done that brought no item: this run need not read it again, later ones do."""
-        self._notes.is_first(LED_ON + key)
         if self._visits is not None:
             self._visits.done(key_of(key))
+        else:
+            self._notes.is_first(LED_ON + key)
         self._count(stats.URLS_LED_ON)
