@@ -14,7 +14,7 @@ NATIVE = ROOT / "scrapy_neardup" / "kernels" / "native"
 
 
 def prefer_installed() -> None:
-    """Leave the source tree out of the search for modules, here and in processes begun here."""
+    """Search the source tree last here, for `tests`, and not at all in processes begun here."""
     if any(NATIVE.glob("*.so")) or any(NATIVE.glob("*.pyd")) or "scrapy_neardup" in sys.modules:
         return
     before = sys.path[:]
@@ -22,6 +22,7 @@ def prefer_installed() -> None:
     if importlib.util.find_spec("scrapy_neardup") is None:
         sys.path[:] = before
     else:
+        sys.path.append(str(ROOT))
         os.environ["PYTHONSAFEPATH"] = "1"
 
 

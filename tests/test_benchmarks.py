@@ -16,8 +16,10 @@ def test_a_source_tree_without_kernels_does_not_hide_the_installed_package(tmp_p
         (folder / "scrapy_neardup" / "__init__.py").write_text(f"PLACE = {folder.name!r}")
     (clone / "benchmarks").mkdir()
     shutil.copy(ROOT / "benchmarks" / "__init__.py", clone / "benchmarks")
+    (clone / "tests").mkdir()
     (clone / "benchmarks" / "__main__.py").write_text(
         "import subprocess, sys\n"
+        "import tests\n"
         "import scrapy_neardup; print(scrapy_neardup.PLACE)\n"
         "program = 'import scrapy_neardup; print(scrapy_neardup.PLACE)'\n"
         "subprocess.run([sys.executable, '-S', '-c', program])\n"
