@@ -1,5 +1,6 @@
 """FleetScheduler: real crawls whose requests wait on a real server."""
 
+import json
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +22,7 @@ pytest.importorskip("redis", reason="the extra `redis` is not installed")
 
 from test_fleet_frontier import Workers
 
+from scrapy_neardup.crawl import session
 from scrapy_neardup.crawl.queues.fleet_queue import FleetQueue
 from scrapy_neardup.crawl.queues.request_json import request_to_json
 from scrapy_neardup.crawl.requests.request_tracker import TRACE
@@ -1037,10 +1039,10 @@ def test_requests_that_share_a_dict_are_warned_of(
     assert caplog.text.count("requests share the dict under 'item'") == is_shared
 
 
-def stopped(server: RunningServer, site: MockSite, folder: Path) -> str:
+def stopped(server: RunningServer, site: MockSite, folder: Path, n_items: int = 2) -> str:
     """A crawl with a state folder is stopped while requests wait on the server; its root."""
     root = hub(site, *(f"/page/{n}" for n in range(10)))
-    options = {"CLOSESPIDER_ITEMCOUNT": 2, "NEARDUP_STATE_DIR": str(folder)}
+    options = {"CLOSESPIDER_ITEMCOUNT": n_items, "NEARDUP_STATE_DIR": str(folder)}
     run(server, root, **options, CONCURRENT_REQUESTS=1)
     return root
 
@@ -1067,6 +1069,48 @@ def test_a_folder_whose_links_waited_in_a_queue_that_was_wiped_is_refused(
     server.command("FLUSHALL")
     with pytest.raises(SettingsError, match="do not have it, or not any more"):
         run(server, root, **folder)
+
+
+def test_a_folder_is_refused_if_the_server_went_back_while_no_worker_lived(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    folder = tmp_path / "folder"
+    with running_server(dir=tmp_path) as server:
+        root = stopped(server, mock_site, folder, 1)
+        server.command("SAVE")
+        stopped(server, mock_site, folder, 3)
+        server.kill()
+        server.start()
+        with pytest.raises(SettingsError, match="the server has gone back to an older state"):
+            run(server, root, NEARDUP_STATE_DIR=str(folder))
+        with pytest.raises(SettingsError, match="the server has gone back to an older state"):
+            run(server, root, NEARDUP_STATE_DIR=str(folder))  # nor does it agree the second time
+
+
+def test_folder_and_server_note_how_far_a_crawl_is_while_it_runs(
+    server: RunningServer, mock_site: MockSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "NOTE_INTERVAL_S", 0.01)
+    root, folder = hub(mock_site, "/page/1", "/page/2"), str(tmp_path)
+    run(server, root, NEARDUP_STATE_DIR=folder, CONCURRENT_REQUESTS=1)
+    noted = json.loads((tmp_path / "fleet_queue").read_bytes())
+    _, on_server, *_ = server.command("HGET", "{neardup}:q:folders", noted["folder"]).split()
+    assert int(on_server) == noted["number"] > 2  # one when it began, one when it ended
+
+
+def test_a_folder_whose_requests_were_all_made_goes_on_with_a_server_that_went_back(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    folder = {"NEARDUP_STATE_DIR": str(tmp_path / "folder")}
+    with running_server(dir=tmp_path) as server:
+        root = hub(mock_site, "/page/1")
+        run(server, root)
+        server.command("SAVE")  # the fleet, and nothing of the folder
+        run(server, root, **folder)
+        server.kill()
+        server.start()
+        for _ in range(2):
+            assert run(server, root, **folder).stats["finish_reason"] == "finished"
 
 
 class Wiped(Links):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
@@ -12,6 +13,7 @@ from scrapy import Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider, NotConfigured
 from scrapy.utils.asyncio import AsyncioLoopingCall, create_looping_call
+from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.job import job_dir
 
 from scrapy_neardup import stats
@@ -31,14 +33,14 @@ from scrapy_neardup.crawl.learning.url_learning import EXCHANGE_INTERVAL_S
 from scrapy_neardup.crawl.learning.url_skipping import SYNC_INTERVAL_S, UrlSkipping
 from scrapy_neardup.crawl.pages.crawled_pages import CrawledPages
 from scrapy_neardup.crawl.queues.disk_queues import COMMIT_INTERVAL_S, DiskQueues
-from scrapy_neardup.crawl.queues.queue_mark import QueueMark
+from scrapy_neardup.crawl.queues.queue_mark import NOTE_INTERVAL_S, QueueMark
 from scrapy_neardup.crawl.queues.scrapy_redis import refuse_to_forget_requests
 from scrapy_neardup.crawl.recorder import Recorder
 from scrapy_neardup.crawl.recrawl.recrawl import FLUSH_INTERVAL_S, Recrawl
 from scrapy_neardup.crawl.requests.request_tracker import RequestTracker
 from scrapy_neardup.crawl.requests.seen_urls import SeenUrls
 from scrapy_neardup.crawl.resources import Resources
-from scrapy_neardup.errors import SettingsError
+from scrapy_neardup.errors import FleetError, SettingsError
 from scrapy_neardup.settings import NearDupSettings
 
 if TYPE_CHECKING:
@@ -180,7 +182,11 @@ class CrawlSession:
         elif fleet.epoch is not None:  # the server answered
             mark.check(fleet.epoch)
             if not self.state.is_guest:
-                mark.set(self._crawler.spidercls.name or "", fleet.epoch)
+                name = self._crawler.spidercls.name or ""
+                with suppress(FleetError):  # it answered a moment ago, and may not any more
+                    folder, number = mark.next
+                    mark.check_number(number, fleet.frontier(name).note(folder, number).result())
+                mark.set(name, fleet.epoch)
         return mark if shares and not self.state.is_guest else None
 
     def check_shared_queue(self) -> None:
@@ -211,6 +217,8 @@ class CrawlSession:
         self._repeat(self._save, self.settings.snapshot_interval)
         if self.disk_queues is not None:
             self._repeat(self.disk_queues.commit, COMMIT_INTERVAL_S)
+        if self._queue_mark is not None:
+            self._repeat(self._begin_to_note_queue, NOTE_INTERVAL_S)
         if self.recrawl is not None:
             self._repeat(self.recrawl.flush, FLUSH_INTERVAL_S)
         if self.skipping.acts:
@@ -244,6 +252,18 @@ class CrawlSession:
         self.attempt("state", self.state.snapshot)
         self.attempt("learn", self._parts.learning.save)
         self.refresh_gauges()
+
+    def _begin_to_note_queue(self) -> None:
+        deferred_from_coro(self._note_queue())
+
+    async def _note_queue(self) -> None:
+        """Let the fleet's server and the folder note how far the crawl is."""
+        if self._queue_mark is None or self.fleet_queue is None:
+            return
+        try:
+            await self.fleet_queue.note(self._queue_mark)
+        except OSError:
+            self.attempt.failed("state")
 
     def _warn_of_full_filter(self) -> None:
         self.attempt("advice", gauges.warn_of_full_filter, self.urls, self.settings.url_max_mb)
@@ -285,6 +305,7 @@ class CrawlSession:
 
     async def _close(self) -> None:
         try:
+            await self._note_queue()  # while the folder is ours
             self._save_and_report()
         finally:
             if self._parts.start_messages is not None:

@@ -157,6 +157,10 @@ class SharedFrontier:
         call = self._call(scripts.LEFT)._replace(script=scripts.LEFT)  # as it is: it writes nothing
         return self.ask(call._replace(read=lambda answer: Left(*answer)))
 
+    def note(self, folder: str, number: int) -> Future[int]:
+        """Let the server note a number of a state folder; which one it had before."""
+        return self.ask(self._call(scripts.NOTE, folder, number))
+
     def push(self, requests: Sequence[QueuedRequest]) -> Future[list[int]]:
         """Queue requests; of each, 1 if it was queued, 0 if one of its id or key is known."""
         parts = (part for one in requests for part in one)

@@ -29,6 +29,7 @@ from scrapy_neardup.crawl.fail_open import Count, FailOpen
 from scrapy_neardup.crawl.queues.local_requests import LocalRequests
 from scrapy_neardup.crawl.queues.lost_requests import REASON
 from scrapy_neardup.crawl.queues.queue_losses import QueueLosses
+from scrapy_neardup.crawl.queues.queue_mark import QueueMark
 from scrapy_neardup.crawl.queues.queued_requests import QueuedRequests, Taken
 from scrapy_neardup.crawl.queues.shared_values import SharedValues
 from scrapy_neardup.crawl.requests.request_tracker import RequestTracker
@@ -188,6 +189,15 @@ class FleetQueue:
     def done(self, number: int) -> None:
         """All that a request led to is safe."""
         self._frontier.done(self._leases.pop(number))
+
+    async def note(self, mark: QueueMark) -> None:
+        """Let the server and a state folder note that what was found until now waits there.
+
+        If the server does not answer, neither does. Raises OSError.
+        """
+        with suppress(Refused, Unanswered):
+            folder, number = mark.next
+            mark.agree(number, await answer_of(self._frontier.note(folder, number)))
 
     def leave(self, finished: bool) -> None:
         """The crawl has ended, and all that it completed is told."""

@@ -2,18 +2,41 @@
 
 Under FleetScheduler a page is done once what it links waits on the server. If that queue is lost,
 or on another server, the folder would hide those pages, and with them all that only they link.
+
+So it is if the server is put back to an older state while no worker lives. To see that, the folder
+has a number, which the server notes before the folder does: when a crawl begins and ends, and every
+NOTE_INTERVAL_S between. A server that has a lower one forgot what was queued since.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from secrets import token_hex
 
 from scrapy_neardup.errors import SettingsError
+from scrapy_neardup.sqlite_files import is_count
 from scrapy_neardup.state.files import write_atomically
 
-NAME = "fleet_queue"  # in the folder: spider → epoch of the fleet whose queue it left requests in
+NAME = "fleet_queue"  # in the folder
 LOST = "lost"  # instead of an epoch: that queue lost requests
+FOLDER_BYTES = 8
+NOTE_INTERVAL_S = 10.0
+
+
+@dataclass(slots=True)
+class Noted:
+    """What a mark says.
+
+    epochs  spider → epoch of the fleet whose queue it left requests in
+    folder  by what name the server knows this folder
+    number  the highest that the server has noted of it, as far as the folder knows
+    """
+
+    epochs: dict[str, str] = field(default_factory=dict)
+    folder: str = field(default_factory=lambda: token_hex(FOLDER_BYTES))
+    number: int = 0
 
 
 class QueueMark:
@@ -22,44 +45,72 @@ class QueueMark:
     def __init__(self, folder: Path) -> None:
         """Raises OSError."""
         self._path = folder / NAME
-        self._epochs: dict[str, str] = {}
-        if self._path.exists():
-            self._epochs = _read(self._path)
+        self._noted = _read(self._path) if self._path.exists() else Noted()
 
     def check(self, epoch: bytes | None) -> None:
         """Raise SettingsError unless the queue is that of a fleet; None: the crawl has none."""
-        for spider, marked in self._epochs.items():
+        for spider, marked in self._noted.epochs.items():
             if epoch is None or marked != epoch.hex():
-                raise SettingsError(
-                    f"{self._path.parent} calls pages seen whose links waited in the queue of "
-                    f"a fleet, where spider {spider!r} left them, and "
-                    f"{_where(marked, epoch is None)}. The pages behind them would never be "
-                    f"fetched. Set another NEARDUP_STATE_DIR, or none"
-                )
+                self._refuse(spider, _where(marked, epoch is None))
+
+    def check_number(self, number: int, on_server: int) -> None:
+        """Raise SettingsError if requests are left on a server that has gone back; as agree()."""
+        if on_server + 1 < number:
+            for spider in self._noted.epochs:
+                self._refuse(spider, "the server has gone back to an older state since")
+            self._write(Noted())  # nothing waits there: it does not matter
+        self.agree(number, on_server)
+
+    def _refuse(self, spider: str, why: str) -> None:
+        raise SettingsError(
+            f"{self._path.parent} calls pages seen whose links waited in the queue of "
+            f"a fleet, where spider {spider!r} left them, and {why}. The pages behind them would "
+            f"never be fetched. Set another NEARDUP_STATE_DIR, or none"
+        )
+
+    @property
+    def next(self) -> tuple[str, int]:
+        """What the server is to note: the folder's name there and its next number."""
+        return self._noted.folder, self._noted.number + 1
+
+    def agree(self, number: int, on_server: int) -> None:
+        """The server was asked to note a number; unless it has gone back, the folder does, too.
+
+        on_server: what it had noted before. Raises OSError.
+        """
+        if number > self._noted.number and on_server + 1 >= number:
+            self._noted.number = number
+            self._write(self._noted)
 
     def set(self, spider: str, epoch: bytes | None) -> None:
         """A spider leaves requests in the queue of a fleet; None: that has lost some of them.
 
         Raises OSError.
         """
-        self._write({**self._epochs, spider: LOST if epoch is None else epoch.hex()})
+        marked = LOST if epoch is None else epoch.hex()
+        if self._noted.epochs.get(spider) != marked:
+            self._noted.epochs[spider] = marked
+            self._write(self._noted)
 
     def remove(self, spider: str) -> None:
         """All that a spider queued was made. Raises OSError."""
-        self._write({name: epoch for name, epoch in self._epochs.items() if name != spider})
+        if self._noted.epochs.pop(spider, None) is not None:
+            self._write(self._noted)
 
-    def _write(self, epochs: dict[str, str]) -> None:
-        if epochs != self._epochs:
-            self._epochs = epochs
-            write_atomically(self._path, [json.dumps(epochs).encode()])
+    def _write(self, noted: Noted) -> None:
+        self._noted = noted
+        write_atomically(self._path, [json.dumps(asdict(noted)).encode()])
 
 
-def _read(path: Path) -> dict[str, str]:
+def _read(path: Path) -> Noted:
     """What a mark says; of one that cannot be read, that requests are lost. Raises OSError."""
     try:
-        return dict(json.loads(path.read_bytes()))
+        noted = Noted(**json.loads(path.read_bytes()))
+        if not is_count(noted.number):
+            raise ValueError(f"number {noted.number!r}")
+        return Noted(dict(noted.epochs), str(noted.folder), noted.number)
     except (ValueError, TypeError, RecursionError):
-        return {"?": LOST}
+        return Noted({"?": LOST})
 
 
 def _where(marked: str, is_alone: bool) -> str:
