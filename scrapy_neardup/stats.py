@@ -24,7 +24,8 @@ URLS_DROPPED = key("urls/dropped", "requests dropped because their URL was fetch
 URLS_MARKED = key("urls/marked", "URLs remembered after a final 2xx response")
 URLS_LED_ON = key(
     "urls/led_on",
-    "URLs of pages without an item, which only this run remembers (NEARDUP_STATE_DIR)",
+    "URLs of pages without an item, which only this run remembers (NEARDUP_STATE_DIR, "
+    "FleetScheduler)",
 )
 URLS_EXEMPT = key(
     "urls/exempt/{}",

@@ -108,6 +108,53 @@ class Local(Links):
             yield Request(link, cb_kwargs={"unwritable": object()})
 
 
+class OfLeaves(Links):
+    """Makes items of pages that lead nowhere."""
+
+    def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
+        if response.css("a"):
+            yield from response.follow_all(css="a")
+        else:
+            yield {"url": response.url, "text": response.text}
+
+
+@pytest.mark.parametrize("ahead", [16, 0])
+def test_the_next_crawl_finds_what_is_new_behind_pages_that_brought_no_item(
+    ahead: int, server: RunningServer, mock_site: MockSite, tmp_path: Path
+) -> None:
+    folder = {"NEARDUP_STATE_DIR": str(tmp_path)} if ahead else {}
+    mock_site.add("/late", page(prose("late"), "/list", "/leaf/1"))
+    root = hub(mock_site, "/late", "/list")
+    for n in (1, 2):
+        mock_site.add(f"/leaf/{n}", page(prose(f"leaf {n}")))
+    mock_site.add("/list", page(prose("list"), "/leaf/1"))
+    first = run(server, root, OfLeaves, **folder)
+    assert [*kept(first, mock_site)] == ["/leaf/1"]
+    assert mock_site.gets("/list") == 1
+    mock_site.add("/list", page(prose("list"), "/leaf/1", "/leaf/2"))
+    second = run(server, root, OfLeaves, **folder)
+    assert [*kept(second, mock_site)] == ["/leaf/2"]
+    assert mock_site.gets("/list") == 2
+    assert mock_site.gets("/leaf/1") == 1
+
+
+def test_a_page_without_an_item_is_read_once_in_a_run_that_was_stopped(
+    server: RunningServer, mock_site: MockSite
+) -> None:
+    leaves = [f"/leaf/{n}" for n in range(9)]
+    mock_site.add("/list", page(prose("list"), "/way", *leaves))  # the last is followed first
+    mock_site.add("/way", page(prose("way"), "/list"))
+    for leaf in leaves:
+        mock_site.add(leaf, page(prose(leaf)))
+    root = hub(mock_site, "/list")
+    first = run(server, root, OfLeaves, CLOSESPIDER_ITEMCOUNT=1, CONCURRENT_REQUESTS=1)
+    assert len(kept(first, mock_site)) < len(leaves)
+    second = run(server, root, OfLeaves, CONCURRENT_REQUESTS=1)
+    assert second.stat("urls/led_on") == second.stat("urls/dropped") == 1  # /way, and back
+    assert Counter(kept(first, mock_site)) + kept(second, mock_site) == Counter(leaves)
+    assert mock_site.gets("/list") == 1
+
+
 def test_requests_that_cannot_be_written_as_json_stay_with_the_worker(
     server: RunningServer, mock_site: MockSite
 ) -> None:
@@ -1426,7 +1473,7 @@ class AskingAhead(Links):
         urls = self.crawler._neardup_session.urls  # type: ignore[attr-defined]
         request = response.follow("/page/1", meta={TRACE: (0, 0, 0, 0)})
         urls.ask_ahead(request)
-        _, asked = urls._fleet._asked_ahead[request]
+        _, (asked,) = urls._fleet._asked_ahead[request]
         assert asked.result(PATIENCE_S) == 1
         self.server.kill()
         yield {"url": request.url, "known": await urls.was_fetched(request)}

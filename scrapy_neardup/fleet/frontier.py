@@ -82,6 +82,7 @@ class SharedFrontier:
 
     Requests have a MAC, for a request may name any file and any method of the spider.
 
+    run            id of the run of which this worker was given requests; b"" until it was
     has_gone_back  whether the server has forgotten a call that it had answered: it was restored
                    from an older file, or failed over to a replica that lagged behind. It takes
                    nothing for done any more that this worker tells it
@@ -102,6 +103,7 @@ class SharedFrontier:
         self._n_takes = 0
         self._n_calls = self._n_answered = 0  # that the server counts
         self.has_gone_back = False
+        self.run = b""
 
     @property
     def last_answered(self) -> LastAnswered:
@@ -193,12 +195,13 @@ class SharedFrontier:
         return self.ask(call._replace(read=lambda answer: self._given(call.read(answer), wanted)))
 
     def _given(self, answer: list[Any], wanted: Sequence[str]) -> Given:
-        n_waiting, n_busy, is_started, n_lost, n_returned, are_given, *parts = answer
+        n_waiting, n_busy, is_started, n_lost, n_returned, run, are_given, *parts = answer
         if not all(map(is_count, (n_waiting, n_busy, n_lost, n_returned))):
             raise ValueError("numbers of requests that are none")
         rows = [QueuedRequest(*pair) for pair in zip(parts[::2], parts[1::2], strict=True)]
         own = [row for row in rows if self._is_own(row)]
         foreign = [row.id for row in rows if not self._is_own(row)]
+        self.run = bytes(run) or self.run  # on the link's thread
         hosts = list(compress(wanted, _each(len(wanted), are_given)))
         return Given(own, n_waiting, n_busy, bool(is_started), n_lost, n_returned, foreign, hosts)
 

@@ -15,7 +15,7 @@ KEYS[1], Q below, is the frontier of a fleet, in the slot of the fleet's heartbe
                      is found anew takes its place
     S:tries          id → how often a worker that had it stopped or died
     S:run            starter, started: who began the run, whether a worker has queued all of its
-                     start requests;
+                     start requests; id: what no other run of the spider has;
                      visits: the run of visits that it belongs to, see visit_scripts.py
     S:starts         keys of the start requests that were queued in this run; expires
     S:workers        worker → 'b' (busy) or 'i' (idle)
@@ -222,10 +222,10 @@ return answers
 # rests for others, numbers of hosts in hand and of hosts wanted, each of the first with how many
 # more of it, each of the second, then the hosts that are out of hand.
 # Answer: {number of the call before, how many wait, busy workers, 1 if the start requests are all
-# in, requests that were lost, requests of dead workers that wait again, for each wanted host 1 if
-# it is the worker's, id, record, ...}. A question that was asked already, by its number, is
-# answered with the same requests: its answer was lost. Those of them that are completed since are
-# left out.
+# in, requests that were lost, requests of dead workers that wait again, id of the run or '', for
+# each wanted host 1 if it is the worker's, id, record, ...}. A question that was asked already, by
+# its number, is answered with the same requests: its answer was lost. Those of them that are
+# completed since are left out.
 TAKE = (
     _FRONTIER
     + """
@@ -389,8 +389,9 @@ for _, state in ipairs(call('HVALS', S .. ':workers')) do
 end
 local is_started = call('EXISTS', S .. ':run') == 0 or call('HEXISTS', S .. ':run', 'started') == 1
 local n_waiting = tonumber(call('GET', S .. ':n') or '0')
+local run = call('HGET', S .. ':run', 'id') or ''
 is_started = is_started and 1 or 0
-return {last, n_waiting, n_busy, is_started, n_lost, n_returned, are_given, unpack(records)}
+return {last, n_waiting, n_busy, is_started, n_lost, n_returned, run, are_given, unpack(records)}
 """
 )
 
@@ -460,6 +461,9 @@ local until_ms = tonumber(starter and call('ZSCORE', Q .. ':workers', starter) o
 if starter ~= worker and until_ms > now then return joins(0) end
 call('HSET', S .. ':run', 'starter', worker, 'visits', ARGV[4])
 call('HSET', S .. ':workers', worker, 'b')
+if call('HEXISTS', S .. ':run', 'id') == 0 then -- by the clock: no number comes again
+  call('HSET', S .. ':run', 'id', string.format('%.0f', now))
+end
 call('SADD', Q .. ':spiders', spider)
 for _, id in ipairs(call('SPOP', S .. ':failed', 200)) do
   call('HDEL', S .. ':tries', id)

@@ -10,7 +10,7 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Request, Response
 
 from scrapy_neardup import stats
-from scrapy_neardup.crawl.configured import filters_nothing
+from scrapy_neardup.crawl.configured import filters_nothing, has_fleet_scheduler
 from scrapy_neardup.crawl.delivery import Delivery
 from scrapy_neardup.crawl.fail_open import Count, FailOpen
 from scrapy_neardup.crawl.jobdir import is_of_job, state_folder
@@ -19,7 +19,7 @@ from scrapy_neardup.crawl.pages.page_lifecycle import PageLifecycle
 from scrapy_neardup.crawl.recorder import Recorder
 from scrapy_neardup.crawl.requests.carrying import may_carry_an_item
 from scrapy_neardup.crawl.requests.exemptions import Exemptions
-from scrapy_neardup.crawl.requests.fleet_urls import FleetUrls
+from scrapy_neardup.crawl.requests.fleet_urls import FleetUrls, Seen
 from scrapy_neardup.crawl.requests.page_depths import LeastDepths, minds_depth
 from scrapy_neardup.crawl.requests.request_keys import BY_LONGER, RequestKeys
 from scrapy_neardup.crawl.requests.request_tracker import (
@@ -64,9 +64,10 @@ class SeenUrls:
     way. Queued are those that a dupefilter asked for: a filter of this run only, so that what
     was queued and not fetched when a crawl died is asked for again. Where Scrapy is told to filter
     nothing, it has those that were fetched in this run, to be fetched as often as the spider asks.
-    In a folder for many crawls, a page that brought no item is known to this run only: the next one
-    may find new pages through it, as through lists, sitemaps, forms and start pages. A fleet knows
-    it for good. With the filter of the fleet's server they share NEARDUP_URL_ERROR_RATE.
+    In a folder for many crawls, and in a fleet that shares its queue, a page that brought no item
+    is known to this run only: the next one may find new pages through it, as through lists,
+    sitemaps, forms and start pages. A fleet without FleetScheduler has no runs, and knows it for
+    good. With the filter of the fleet's server they share NEARDUP_URL_ERROR_RATE.
 
     Any drop is counted once and recorded once, whoever asked. A URL that was queued in this run
     already is only counted: it is fetched, so nothing is to be explained.
@@ -91,7 +92,8 @@ class SeenUrls:
         """visits: which URLs this run has read, where what earlier ones did is to be read again."""
         folder = state_folder(settings, crawler)
         self._knows_others = folder is not None and not is_of_job(folder, crawler)
-        self._reads_lists_again = self._knows_others and fleet is None
+        shares_runs = has_fleet_scheduler(crawler) and visits is None
+        self._reads_lists_again = self._knows_others if fleet is None else shares_runs
         self._visits = visits
         self._fetched = state.urls
         self._queued = make_queued_urls(settings)
@@ -189,7 +191,8 @@ class SeenUrls:
 
     async def _was_fetched_in_fleet(self, fleet: FleetUrls, request: Request, key: bytes) -> bool:
         fleet_was_asked(request)
-        if not await fleet.has(request, key):
+        seen = await fleet.has(request, key)
+        if not seen:
             self._count(stats.URLS_NEW)
             return False
         if self._is_let_in(request, key):
@@ -197,7 +200,9 @@ class SeenUrls:
         if self._is_made_for_an_item(request, key):
             return await self._is_made_in_fleet(fleet, request, key)
         self._count(stats.BACKEND_SEEN)
-        if not self._forgets:  # else it would be remembered here for longer than there
+        if seen is Seen.IN_RUN:
+            self._notes.is_first(LED_ON + key)
+        elif not self._forgets:  # else it would be remembered here for longer than there
             self._attempt("filter", self._fetched.add, key + self._owner)
         return self._is_dropped(request)
 
@@ -432,7 +437,7 @@ class SeenUrls:
         if key in self._incomplete:
             return
         if self._reads_lists_again and not self._notes.has(WITH_ITEM + key):
-            self._led_on(key)
+            self._led_on(key, names)
             return
         if self._keys.has_any_longer and self._notes.may_have(key + BY_LONGER):
             self._state.url_done(key + BY_LONGER + self._owner)
@@ -448,10 +453,13 @@ class SeenUrls:
         if layer <= self._fetched.filters[-1].layers and layer in NOVELTY:
             self._count(NOVELTY[layer])
 
-    def _led_on(self, key: bytes) -> None:
+    def _led_on(self, key: bytes, names: Iterable[bytes]) -> None:
         """A page is done that brought no item: this run need not read it again, later ones do."""
         if self._visits is not None:
             self._visits.done(key_of(key))
         else:
             self._notes.is_first(LED_ON + key)
+        if self._fleet is not None:
+            is_by_longer = self._keys.has_any_longer and self._notes.may_have(key + BY_LONGER)
+            self._fleet.mark_in_run((*names, *([key + BY_LONGER] if is_by_longer else ()), key))
         self._count(stats.URLS_LED_ON)
