@@ -138,6 +138,21 @@ def test_the_next_crawl_finds_what_is_new_behind_pages_that_brought_no_item(
     assert mock_site.gets("/leaf/1") == 1
 
 
+def test_a_crawl_without_the_shared_queue_says_that_it_finds_nothing_behind_known_lists(
+    server: RunningServer, mock_site: MockSite, caplog: pytest.LogCaptureFixture
+) -> None:
+    mock_site.add("/list", page(prose("list"), "/leaf/1"))
+    mock_site.add("/leaf/1", page(prose("leaf")))
+    root, own_queue = hub(mock_site, "/list"), {"SCHEDULER": "scrapy.core.scheduler.Scheduler"}
+    run(server, root, OfLeaves, **own_queue)
+    assert "reads none of them again" not in caplog.text
+    assert not run(server, root, OfLeaves, **own_queue).items
+    assert "had fetched all 1 URLs that this worker found" in caplog.text
+    caplog.clear()
+    run(server, root, OfLeaves)
+    assert "reads none of them again" not in caplog.text
+
+
 def test_a_page_without_an_item_is_read_once_in_a_run_that_was_stopped(
     server: RunningServer, mock_site: MockSite
 ) -> None:

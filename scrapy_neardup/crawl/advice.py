@@ -152,6 +152,19 @@ def warn_of_refusals(counts: Mapping[str, Any]) -> None:
         )
 
 
+def warn_of_known_lists(counts: Mapping[str, Any]) -> None:
+    """Say that a fleet without FleetScheduler reads no list again, if nothing else was found."""
+    n = int(counts.get(stats.URLS_DROPPED, 0))
+    if n and not counts.get(stats.URLS_NEW):
+        logger.warning(
+            "neardup: the fleet had fetched all %s URLs that this worker found, now or in an "
+            "earlier run, and reads none of them again, lists either: what is new behind them is "
+            "not found. For that, share the queue (SCHEDULER = "
+            "'scrapy_neardup.scheduler.FleetScheduler'), or set NEARDUP_RECRAWL = 'changed'",
+            f"{n:,}",
+        )
+
+
 def learnt_sentence(counts: Mapping[str, Any], n_saved: int, folder: Path | None) -> str | None:
     """What the rules that were learnt saved, or would; None where there is nothing to tell."""
     saves, rules = counts.get(stats.LEARN_WOULD_SAVE, 0), counts.get(LEARN_TRUSTED, 0)

@@ -18,7 +18,7 @@ from scrapy.utils.job import job_dir
 
 from scrapy_neardup import stats
 from scrapy_neardup.crawl import garbage, gauges
-from scrapy_neardup.crawl.advice import Advice
+from scrapy_neardup.crawl.advice import Advice, warn_of_known_lists
 from scrapy_neardup.crawl.assembly import Assembly
 from scrapy_neardup.crawl.configured import (
     has_fleet_scheduler,
@@ -386,6 +386,8 @@ class CrawlSession:
         assert self._crawler.stats
         counts = self._crawler.stats.get_stats()
         logger.info("neardup stats:\n%s", stats.table(counts))
+        if self._fleet is not None and self.fleet_queue is None and self.settings.recrawl == "new":
+            self.attempt("advice", warn_of_known_lists, counts)
         self.attempt(
             "advice",
             self.advice.closed,

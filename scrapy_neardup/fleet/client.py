@@ -134,7 +134,7 @@ def correction(error: Exception) -> str:
     from redis import exceptions as raised
 
     if isinstance(error, (raised.AuthenticationError, raised.AuthorizationError)):
-        return "Correct user and password in its URL"
+        return "Correct user and password in its URL, or give them: redis://USER:PASSWORD@HOST"
     if isinstance(error.__context__, ssl.SSLError):
         return "Correct the host in its URL, or name what signs the certificate: ?ssl_ca_certs=FILE"
     if is_passing(error) and not isinstance(error, WrongAnswer):
