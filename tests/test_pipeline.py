@@ -218,11 +218,13 @@ CHINESE = "".join(chr(0x4E8C + 7 * n) for n in range(200))
         ("chapter IV says", "chapter VI says"),
         ("$5 million", "$5 billion"),
         ("if <math><mi>x<mo>&lt;<mi>y</math> is", "if <math><mi>x<mo>&gt;<mi>y</math> is"),
+        ("part iii says", "part xiii says"),
         ("…可以…", "…不可以…"),
+        ("…价格500元…", "…价格530元…"),
         ("…壹…", "…贰…"),
     ],
 )
-def test_of_whole_pages_facts_in_words_count_wherever_they_stand(
+def test_of_whole_pages_facts_count_wherever_they_stand(
     mock_site: MockSite, one: str, other: str
 ) -> None:
     before, behind = prose("before", 120), prose("behind", 120)
@@ -230,6 +232,25 @@ def test_of_whole_pages_facts_in_words_count_wherever_they_stand(
         mock_site.add(path, page(f"{before} {fact.replace('…', CHINESE)} {behind}"))
     outcome = pages(mock_site, WholePages, "/1", "/2", "/3")
     assert [urlsplit(item["url"]).path for item in outcome.items] == ["/1", "/2"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("<p>8 February 2027</p>", "<p>1 September 2027</p>"),
+        ("<p>Storm, 14 °C, wind east</p>", "<p>Cloudy, 13 °C, wind west</p>"),
+        ("<p>Tower 15:12 Cellar</p>", "<p>Chapel 14:11 Hall</p>"),
+        ("house with 14 rooms at 1041 euro", "flat with 13 rooms at 1010 euro"),
+    ],
+)
+def test_of_whole_pages_a_fact_counts_though_other_words_differ_around_it_and_elsewhere(
+    mock_site: MockSite, one: str, other: str
+) -> None:
+    text = prose("standing text", 800).split()
+    for path, fact, word in (("/1", one, "sea"), ("/2", other, "lake")):
+        words = [*text[:100], word, *text[100:400], fact, *text[400:700], word, *text[700:]]
+        mock_site.add(path, page(" ".join(words)))
+    assert len(pages(mock_site, WholePages, "/1", "/2").items) == 2
 
 
 def test_of_whole_pages_other_words_of_a_long_line_do_not_count(mock_site: MockSite) -> None:

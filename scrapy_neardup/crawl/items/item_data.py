@@ -50,6 +50,8 @@ UNSPACED_NEGATION = re.compile(
 UNSPACED_NUMBER = re.compile(
     "[〇零一二三四五六七八九十百千万萬億亿兆壱弐参兩两廿卅壹贰貳叁參肆伍陆陸柒捌玖拾佰仟]+"
 )
+NUMBER = re.compile(r"\d+(?:[.,:]\d+)*+")
+ROMAN = re.compile("(?=..)c{0,3}(?:xc|xl|l?x{0,3})(?:ix|iv|v?i{0,3})")  # "(iii)", "part xi"
 # Numbers in words, but for one, which is an article in many languages; and words of several.
 NUMBER_WORDS = frozenset(
     (
@@ -468,8 +470,9 @@ def facts_of(text: str) -> list[str]:
     """The words of a text that are facts, in order: those with a digit or a symbol.
 
     Prices, dates, identifiers, `C++`, `-5`, `★★★`: texts that differ in one of them are not copies.
-    Nor are those of which one says "not", or whose numbers in words, codes (`aB`), addresses, paths
-    and capitals differ, or numbers in brackets: a loss of 500 is written as (500).
+    Nor are those of which one says "not", or whose numbers in words or Roman numerals, codes
+    (`aB`), addresses, paths and capitals differ, or numbers in brackets: a loss of 500 is written
+    as (500).
     """
     words = (word.strip(EDGES) for word in text.split())
     facts = [word for word in words if word and _is_fact(word)] + BRACKETED.findall(text)
@@ -478,21 +481,16 @@ def facts_of(text: str) -> list[str]:
     return facts + UNSPACED_NEGATION.findall(text) + UNSPACED_NUMBER.findall(text)
 
 
-def stated_in_words(text: str, key: bytes) -> int:
-    """A digest of the facts of a page's text that are words: "not", `billion`, `MSFT`, an address.
+def stated(text: str, key: bytes) -> int:
+    """A digest of the facts of a page's text, by which items that hold the page are compared.
 
-    Only items that hold the page as a whole are compared by them. Facts with a digit and signs were
-    compared with the page, which knows of some that they are clocks or counters. Of text without
-    spaces only negations and numbers count.
+    Of text without spaces only negations and numbers count.
     """
-    facts = facts_of(text[:MAX_CHARS])
-    return _digest(_joined([_raw(fact) for fact in facts if _is_in_words(fact)]), key)
-
-
-def _is_in_words(fact: str) -> bool:
-    if len(fact) > MAX_WORD and not fact.isascii():
-        return False
-    return any(map(str.isalpha, fact)) and not any(map(str.isdigit, fact))
+    parts: list[str] = []
+    for fact in facts_of(text[:MAX_CHARS]):
+        is_unspaced = len(fact) > MAX_WORD and not fact.isascii()
+        parts += NUMBER.findall(fact) if is_unspaced else [fact]
+    return _digest(_joined([_raw(part) for part in parts]), key)
 
 
 def _is_fact(word: str) -> bool:
@@ -501,6 +499,8 @@ def _is_fact(word: str) -> bool:
     if word.isalpha():  # most words, told without a look at each character
         folded = word.casefold()
         if folded in NEGATIONS or folded in NUMBER_WORDS:
+            return True
+        if word[0] in "cxlvi" and ROMAN.fullmatch(word):
             return True
         return _has_inner_capitals(word)
     if word.endswith(("n't", "n’t")):

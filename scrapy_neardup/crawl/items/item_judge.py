@@ -23,7 +23,7 @@ from scrapy_neardup.crawl.items.item_data import (
     fields_apart,
     is_long,
     item_data,
-    stated_in_words,
+    stated,
     without_layout,
 )
 from scrapy_neardup.crawl.items.offers import Offers
@@ -31,6 +31,8 @@ from scrapy_neardup.crawl.items.source_page import CrawledPage, OfferedItem
 from scrapy_neardup.crawl.pages.extract import is_whole, shown_by, text_without_navigation
 from scrapy_neardup.crawl.pages.long_bodies import SHORT_BYTES
 from scrapy_neardup.detect.item_table import KeptItem
+from scrapy_neardup.detect.page_table import site_number
+from scrapy_neardup.detect.sites import host_of
 from scrapy_neardup.errors import ItemTooLarge, ItemUnreadable
 from scrapy_neardup.factory import make_rules
 from scrapy_neardup.fleet.futures import answer_of
@@ -217,14 +219,17 @@ class ItemJudge:
         return data, self._with_text(KeptItem(0, values), data.text)
 
     def _stated_by(self, page: CrawledPage) -> int:
-        """A digest of a page's facts in words, by which pages themselves are not compared.
+        """A digest of a page's facts.
 
-        Those around its own text do not count: a print version lacks them.
+        Pages are compared by those in few other places only. Those around its own text do not
+        count: a print version lacks them. Nor do lines that tell of the visit.
         """
         if page.stated is None:
             # A copy: the spider may be using the tree of the response.
             shown = text_without_navigation(page.response.replace())
-            page.stated = stated_in_words(shown, self._key)
+            host = site_number(host_of(page.response.url))
+            told, _ = self._state.detector.echoes.left_out(host, shown, time.time())
+            page.stated = stated(told, self._key)
         return page.stated
 
     def _read_data(self, item: Any, page: CrawledPage) -> ItemData | None:

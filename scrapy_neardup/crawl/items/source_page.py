@@ -63,7 +63,7 @@ class CrawledPage:
     said: str | None = None  # by the page, where that is to be known
     says_more: bool = False  # whether such an item says what the page does not
     shown: Shown | None = None  # its texts, where an item may hold all of it
-    stated: int | None = None  # its facts in words, where an item holds it
+    stated: int | None = None  # a digest of its facts, where an item holds it
     # Of pages whose text repeats none: what they say, in words and line by line.
     words: bytes = b""
     blocks: Blocks | None = None
