@@ -241,6 +241,10 @@ def test_of_whole_pages_facts_count_wherever_they_stand(
         ("<p>Storm, 14 °C, wind east</p>", "<p>Cloudy, 13 °C, wind west</p>"),
         ("<p>Tower 15:12 Cellar</p>", "<p>Chapel 14:11 Hall</p>"),
         ("house with 14 rooms at 1041 euro", "flat with 13 rooms at 1010 euro"),
+        (
+            "<article><header>8 February 2027</header>A talk.</article>",
+            "<article><header>1 September 2027</header>A talk.</article>",
+        ),
     ],
 )
 def test_of_whole_pages_a_fact_counts_though_other_words_differ_around_it_and_elsewhere(

@@ -193,21 +193,34 @@ def visible_text(response: Response) -> str | None:
     return text
 
 
-# What stands around the text of a page.
-AROUND = "nav", "header", "footer", "aside"
+# What stands around the text of a page; but for the first, not within a part of it: the header of
+# an article has its date.
+AROUND, PARTS = ("nav", "header", "footer", "aside"), ("article", "section")
 
 
 def text_without_navigation(response: Response) -> str:
-    """The same without what stands around a page's own text: navigation, headers and footers.
+    """The same without what stands around a page's own text: navigation, and headers, footers and
+    asides that are no part of an article or a section.
 
     Takes them out of the response's tree, so give it a copy of a response that others use.
     """
     if not isinstance(response, (HtmlResponse, XmlResponse)) or not response.body:
         return visible_text(response) or ""
     root = _tree(response)
-    etree.strip_elements(root, *AROUND, with_tail=False)
+    for element in list(_around(root)):
+        element.tag = AROUND[0]
+    etree.strip_elements(root, AROUND[0], with_tail=False)
     text: str = kernels.markup.visible_text(root)
     return text
+
+
+def _around(root: etree._Element) -> Iterator[etree._Element]:
+    n_parts = 0
+    for event, element in etree.iterwalk(root, ("start", "end"), (*AROUND, *PARTS)):
+        if element.tag in PARTS:
+            n_parts += 1 if event == "start" else -1
+        elif event == "start" and (element.tag == AROUND[0] or not n_parts):
+            yield element
 
 
 def _tree(response: HtmlResponse | XmlResponse) -> etree._Element:
