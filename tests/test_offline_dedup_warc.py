@@ -42,6 +42,9 @@ NOT_WHOLE = {
     "torn gzip": ("gzip", gzip.compress(BODY)[:-20]),
     "torn deflate": ("deflate", zlib.compress(BODY)[:-20]),
     "torn deflate without its header": ("deflate", without_header(BODY)[:-20]),
+    "deflate with another one behind it": ("deflate", zlib.compress(BODY) + zlib.compress(BODY)),
+    "deflate without its header and more": ("deflate", without_header(BODY) + b"more"),
+    "zstd with more behind it": ("zstd", zstandard.compress(BODY) + b"more"),
     "an unknown one": ("dcz", BODY),
     "gzip of which no header tells": ("", gzip.compress(BODY)),
 }

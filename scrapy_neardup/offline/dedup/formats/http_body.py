@@ -1,7 +1,8 @@
 """The body of a response in a WARC record → bytes without chunks and compression.
 
 warcio alone gives the first member of a body in gzip, the beginning of a torn one, and one in an
-encoding that it does not know as it is stored. Pages that differ in the rest would be copies.
+encoding that it does not know as it is stored. Pages that differ in the rest would be copies. So
+would those that differ in what follows the end of a deflated body.
 """
 
 from __future__ import annotations
@@ -56,6 +57,8 @@ def _inflated(body: bytes, n_bytes: int) -> bytes:
     except zlib.error:
         unpacker = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
         unpacked = unpacker.decompress(body, n_bytes)
+    if unpacker.unused_data:
+        raise NotDecoded("more follows the end of its compression")
     return _whole(unpacked, n_bytes, unpacker.eof)
 
 
