@@ -97,6 +97,23 @@ def test_a_damaged_index_is_refused_by_the_name_of_its_file(
     assert "Traceback" not in told
 
 
+@pytest.mark.usefixtures("whole_pages")
+def test_a_bit_that_changed_in_an_index_is_damage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, index = pages(tmp_path / "a.jsonl", range(3)), tmp_path / "index"
+    command = ["dedup", str(source), "--index", str(index), "--jobs", "1"]
+    assert main([*command, "--out", str(tmp_path / "1")]) == 0
+    (part,) = index.glob("*/*.parquet")
+    with pq.ParquetFile(part) as file:
+        sketches = file.metadata.row_group(0).column(file.schema.names.index("sketch"))
+    stored = bytearray(part.read_bytes())
+    stored[sketches.dictionary_page_offset + sketches.total_compressed_size // 2] ^= 1
+    part.write_bytes(stored)
+    assert main([*command, "--out", str(tmp_path / "2")]) == 2
+    assert f"{part}: is damaged" in capsys.readouterr().err
+
+
 def pages(path: Path, numbers: range, host: str = "a.example") -> Path:
     rows = [{"url": f"https://{host}/{n}", "text": prose(n)} for n in numbers]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))

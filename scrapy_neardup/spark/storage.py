@@ -117,7 +117,7 @@ def _written(batches: Batches, url: str) -> Batches:
     name = f"{path}/part-{context.partitionId():05}.parquet"
     with (
         files.open_output_stream(name, compression=None) as stream,
-        pyarrow.parquet.ParquetWriter(stream, first.schema) as file,
+        pyarrow.parquet.ParquetWriter(stream, first.schema, write_page_checksum=True) as file,
     ):
         for batch in (first, *batches):
             file.write_batch(batch)

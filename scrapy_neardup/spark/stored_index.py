@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from scrapy_neardup.engines import FINGERPRINT, SKETCH, FingerprintSpec
-from scrapy_neardup.offline.dedup.index_folder import IndexFolder
+from scrapy_neardup.offline.dedup.index_folder import IndexFolder, refusing_damage
 from scrapy_neardup.offline.dedup.signature_index import COLUMNS, INDEX, about
 from scrapy_neardup.offline.file_systems import file_system
 from scrapy_neardup.spark.columns import Batches
@@ -71,5 +71,11 @@ def _rows_of(batches: Batches, wanted: list[Any] | None) -> Iterator[pa.RecordBa
     for batch in batches:
         for one in batch.to_pylist():
             files, _ = file_system(one["store"])
-            table = pyarrow.parquet.read_table(one["path"], filesystem=files, filters=wanted)
+            with refusing_damage(one["path"]):
+                table = pyarrow.parquet.read_table(
+                    one["path"],
+                    filesystem=files,
+                    filters=wanted,
+                    page_checksum_verification=True,
+                )
             yield from table.select(list(COLUMNS)).to_batches()

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -22,6 +24,7 @@ from scrapy_neardup.state.files import write_atomically
 
 ABOUT, SUCCESS = "about.json", "_SUCCESS"
 MOST_DIGITS = 18  # of a place, which has 63 bits
+BAD_PAGE = "checksum verification failed"  # as Arrow says it, in an OSError like those of storage
 
 
 def damaged(file: str, why: object) -> InputError:
@@ -29,6 +32,21 @@ def damaged(file: str, why: object) -> InputError:
     return InputError(
         f"{file}: is damaged: {why}. Restore it; or remove its folder, and what it has is new again"
     )
+
+
+@contextmanager
+def refusing_damage(file: str) -> Iterator[None]:
+    """For the block, which reads a file of rows, InputError if it is damaged. Raises OSError."""
+    from pyarrow import ArrowException
+
+    try:
+        yield
+    except (ArrowException, LookupError, TypeError, ValueError) as error:
+        raise damaged(file, error) from error
+    except OSError as error:
+        if BAD_PAGE not in str(error):
+            raise
+        raise damaged(file, error) from error
 
 
 def is_part(path: str) -> bool:

@@ -23,7 +23,7 @@ from scrapy_neardup.errors import InputError
 from scrapy_neardup.factory import make_detector
 from scrapy_neardup.offline.dedup.copies import Keep
 from scrapy_neardup.offline.dedup.deciding import RecordPlace, name_of, place_of
-from scrapy_neardup.offline.dedup.index_folder import IndexFolder, damaged
+from scrapy_neardup.offline.dedup.index_folder import IndexFolder, refusing_damage
 from scrapy_neardup.offline.dedup.journal import KEPT, DecidedChunk
 from scrapy_neardup.offline.file_systems import naming, sync
 from scrapy_neardup.settings import NearDupSettings
@@ -79,17 +79,13 @@ def about_of(settings: NearDupSettings, key: int) -> dict[str, Any]:
 
 def indexed_detector(place: Path | str, settings: NearDupSettings, key: int) -> Detector:
     """A detector that remembers the pages of an index. Raises InputError, OSError."""
-    from pyarrow import ArrowException
-
     folder = IndexFolder(place)
     folder.check(about_of(settings, key))
     detector = make_detector(settings, key)
     for version in folder.versions():
         for part in folder.parts(version):
-            try:
+            with refusing_damage(f"{folder}/{version}/{PurePosixPath(part).name}"):
                 _restore(detector, _rows(folder, part), settings.min_words)
-            except (ArrowException, LookupError, TypeError, ValueError) as error:
-                raise damaged(f"{folder}/{version}/{PurePosixPath(part).name}", error) from error
     return detector
 
 
@@ -123,8 +119,9 @@ def write_version(
         part.sort(key=itemgetter("site"))  # so that a site's rows are found without reading all
         table = pa.Table.from_pylist(part, schema)
         with naming(place):
-            pq.write_table(table, folder.part(name, number), filesystem=folder.files)
-            sync(folder.files, folder.part(name, number))
+            file = folder.part(name, number)
+            pq.write_table(table, file, filesystem=folder.files, write_page_checksum=True)
+            sync(folder.files, file)
     folder.complete(name, end, number)
 
 
@@ -168,7 +165,7 @@ def _signed(number: int) -> int:
 def _rows(folder: IndexFolder, part: str) -> Iterator[dict[str, Any]]:
     import pyarrow.parquet as pq
 
-    with pq.ParquetFile(part, filesystem=folder.files) as file:
+    with pq.ParquetFile(part, filesystem=folder.files, page_checksum_verification=True) as file:
         for batch in file.iter_batches(columns=list(COLUMNS)):
             yield from batch.to_pylist()
 
