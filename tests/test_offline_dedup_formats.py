@@ -534,6 +534,16 @@ def test_texts_in_several_columns_are_all_compared(tmp_path: Path, kind: str) ->
     assert [(text_of(page) or "").split("\n") for page in pages] == [*said[:3], ["one"]]
 
 
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_spaces_around_a_usual_name_hide_no_column(tmp_path: Path, kind: str) -> None:
+    row = {" url": "http://a.example/", " Text ": "one", "content": "Read more"}
+    path = file_of_rows(tmp_path, "jsonl", [row])
+    if kind == "csv":
+        content = f"{','.join(row)}\n{','.join(row.values())}\n"
+        path = file_of(tmp_path, "csv", "", content.encode())
+    assert said_in(path, Fields()) == ["one\nRead more"]
+
+
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_columns_whose_names_differ_in_case_are_all_compared(tmp_path: Path, kind: str) -> None:
     import pyarrow.parquet as pq

@@ -97,7 +97,7 @@ def _url_among(there: list[str], fields: Fields, where: object) -> str | None:
 
 
 def _found(there: list[str], name: str | None, usual: tuple[str, ...]) -> tuple[str, ...]:
-    """The named column, or the usual ones that are there, whatever their case."""
+    """The named column, or the usual ones that are there."""
     if name is not None:
         steps = (step for step in name.split(".") if not step.isdecimal())
         return (name,) if name in there or ".".join(steps) in there else ()
@@ -111,8 +111,11 @@ def text_and_html_in(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str
 
 
 def _usual_in(there: Sequence[str], usual: tuple[str, ...]) -> tuple[str, ...]:
-    """The usual names that are there, as they are spelled there, in the order of the usual ones."""
-    folded = [(name, name.casefold()) for name in there]
+    """The usual names that are there, as they are spelled there, in the order of the usual ones.
+
+    Spaces around them do not count: some write `url, text` as the header of CSV.
+    """
+    folded = [(name, name.strip().casefold()) for name in there]
     return tuple(name for one in usual for name, plain in folded if plain == one.casefold())
 
 
