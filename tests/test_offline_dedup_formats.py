@@ -651,6 +651,35 @@ def test_html_of_several_columns_is_all_compared(tmp_path: Path, more: dict[str,
     assert page.body == b"<p>one<p>two"
 
 
+@pytest.mark.parametrize("kind", ["jsonl", "json"])
+@pytest.mark.parametrize(
+    ("members", "said"),
+    [
+        ('"text": "one", "text": "two"', "one\ntwo"),
+        ('"text": "one", "n": 1, "te\\u0078t": "two"', "one\ntwo"),
+        ('"html": "<p>one</p>", "html": "<p>two</p>"', "one\ntwo"),
+        ('"text": "one", "text": null', None),
+        ('"parts": {"text": "one", "text": "two"}, "text": ""', ""),
+    ],
+)
+def test_all_values_of_a_name_that_an_object_has_twice_count(
+    tmp_path: Path, kind: str, members: str, said: str | None
+) -> None:
+    line = f'{{"url": "http://a.example/", {members}}}'
+    path = file_of(tmp_path, kind, "", (f"[{line}]" if kind == "json" else line).encode())
+    (found,) = said_in(path, Fields())
+    assert (found and found.split()) == (said and said.split())
+
+
+def test_nobody_can_say_of_what_site_a_record_with_two_urls_is(tmp_path: Path) -> None:
+    url = '"url": "http://{}.example/"'
+    line = f'{{{url.format("a")}, {url.format("b")}, "text": "one"}}'
+    (source,) = find_inputs([file_of(tmp_path, "jsonl", "", line.encode())])
+    (page,) = records(source, Fields())
+    assert isinstance(page, Page)
+    assert not page.has_site
+
+
 def test_what_a_column_says_is_found_however_deep_it_lies() -> None:
     """Deeper than Python's calls may go."""
     nested: Any = "deep"

@@ -6,6 +6,7 @@ import codecs
 import io
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,12 +23,26 @@ from scrapy_neardup.offline.dedup.lines import without
 from scrapy_neardup.offline.dedup.packing import Unpacked
 from scrapy_neardup.offline.dedup.record import CHUNK_BYTES, Chunk, DamagedRecord, Frame, Page
 
-DECODER = json.JSONDecoder()
-# Python takes no integer of more than 4,300 digits: such a number is text like any other.
-LONG_NUMBERS = json.JSONDecoder(parse_int=str)
 SPACE = re.compile(r"[ \t\r\n]*")
 ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 PROBED_LINES, PROBED_BYTES = 1_000, 4 * CHUNK_BYTES
+
+
+def with_all_values(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object. Of a name that comes several times, all values in a list: which one a reader
+    takes, nobody can say, and records that differ in the others would be copies."""
+    row = dict(members)
+    if len(row) == len(members):
+        return row
+    values = defaultdict(list)
+    for name, value in members:
+        values[name].append(value)
+    return {name: its if len(its) > 1 else its[0] for name, its in values.items()}
+
+
+DECODER = json.JSONDecoder(object_pairs_hook=with_all_values)
+# Python takes no integer of more than 4,300 digits: such a number is text like any other.
+LONG_NUMBERS = json.JSONDecoder(object_pairs_hook=with_all_values, parse_int=str)
 
 
 class JsonLines(TextStream):
@@ -159,10 +174,7 @@ def escaped_lines(literal: str) -> Iterator[str]:
 
 
 def literal_at(text: str, path: str) -> tuple[int, int]:
-    """Where the string at a name, or at the end of a path, stands in an object's text.
-
-    Of a name that comes twice the last one counts, as json.loads() has it.
-    """
+    """Where the string at a name, or at the end of a path, stands in an object's text."""
     begin = text.index("{")
     found = member_at(text, begin, path)
     steps = [] if found else path.split(".")
@@ -177,15 +189,16 @@ def literal_at(text: str, path: str) -> tuple[int, int]:
 
 def member_at(text: str, begin: int, name: str) -> tuple[int, int] | None:
     """Where a member's value stands in the object that begins at a place."""
-    found, at = None, skip_space(text, begin + 1)
+    at = skip_space(text, begin + 1)
     while text[at] != "}":
         key, at = scan(text, at)
         at = skip_space(text, skip_space(text, at) + 1)  # behind the colon
         _, end = scan(text, at)
-        found = (at, end) if key == name else found
+        if key == name:
+            return at, end
         at = skip_space(text, end)
         at = skip_space(text, at + 1) if text[at] == "," else at
-    return found
+    return None
 
 
 def element_at(text: str, begin: int, number: int) -> tuple[int, int]:
