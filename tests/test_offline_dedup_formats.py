@@ -745,6 +745,16 @@ def test_columns_of_parquet_may_hold_strings_in_any_way(tmp_path: Path, kind: st
     assert written.to_pylist() == before.to_pylist()[::2]
 
 
+def test_an_object_over_several_lines_is_told_from_what_is_no_json(tmp_path: Path) -> None:
+    content = json.dumps({"items": [{"url": "http://a.example/", "text": "one"}]}, indent=1)
+    (source,) = find_inputs([file_of(tmp_path, "json", "", content.encode())])
+    form = format_of(source, Columns(None, ("text",), ()), LIMITS)
+    pages = [form.page(frame, chunk) for chunk in form.chunks() for frame in form.frames(chunk)]
+    begun, name = (page.error for page in pages[:2] if isinstance(page, DamagedRecord))
+    assert "an object over several lines is read in an array only" in begun
+    assert "several lines" not in name
+
+
 @pytest.mark.parametrize("array", [True, False])
 def test_numbers_longer_than_python_s_integers_are_no_damage(tmp_path: Path, array: bool) -> None:
     rows = [f'{{"text": "{name}", "number": {"9" * 5_000}}}' for name in "ab"]

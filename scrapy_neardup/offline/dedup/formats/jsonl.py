@@ -225,12 +225,19 @@ def object_of(raw: bytes) -> dict[str, Any] | DamagedRecord:
         if skip_space(text, end) < len(text):
             raise json.JSONDecodeError("Extra data", text, end)
     except (ValueError, RecursionError) as error:
-        return DamagedRecord(f"not JSON: {error}")
+        return DamagedRecord(f"not JSON: {error}{hint(error, text)}")
     return (
         row
         if isinstance(row, dict)
         else DamagedRecord(f"a JSON {type(row).__name__}, not an object")
     )
+
+
+def hint(error: Exception, text: str) -> str:
+    """What is to be added to an error where a line ends too early; else nothing."""
+    if isinstance(error, json.JSONDecodeError) and error.pos >= len(text.rstrip()):
+        return "; the line ends there: an object over several lines is read in an array only"
+    return ""
 
 
 def scan(text: str, at: int) -> tuple[Any, int]:
