@@ -440,7 +440,7 @@ def test_rows_of_parquet_keep_values_schema_and_metadata(
 
     schema = pa.schema(
         [
-            pa.field("content", pa.binary(), metadata={"is": "html"}),
+            pa.field("raw_html", pa.binary(), metadata={"is": "html"}),
             pa.field("metadata", pa.struct([("url", pa.string()), ("n", pa.list_(pa.int8()))])),
             pa.field("day", pa.dictionary(pa.int32(), pa.string())),
             pa.field("big", pa.large_string(), nullable=False),
@@ -450,7 +450,7 @@ def test_rows_of_parquet_keep_values_schema_and_metadata(
     )
     rows = [
         {
-            "content": f"<p>\xff{i}".encode("latin-1"),
+            "raw_html": f"<p>\xff{i}".encode("latin-1"),
             "metadata": {"url": f"http://a/{i}", "n": [i, None]},
             "day": "mon" if i % 2 else None,
             "big": str(i),
@@ -463,9 +463,9 @@ def test_rows_of_parquet_keep_values_schema_and_metadata(
     pq.write_table(table, path, compression=compression, row_group_size=row_group_size)
     (source,) = find_inputs([path])
     form: Any = format_of(source, columns_of(source, Fields(), LIMITS), LIMITS)
-    assert form.columns == Columns("metadata.url", ("content",), (), are_usual=True)
+    assert form.columns == Columns("metadata.url", (), ("raw_html",), are_usual=True)
     pages = list(records(source, Fields()))
-    assert [page.body for page in pages if isinstance(page, Page)] == [r["content"] for r in rows]
+    assert [page.body for page in pages if isinstance(page, Page)] == [r["raw_html"] for r in rows]
     kept = [i % 3 != 1 for i in range(10)]
     form.write_whole(kept, 10, tmp_path / "out.parquet")
     written = pq.ParquetFile(tmp_path / "out.parquet")
@@ -649,6 +649,87 @@ def test_html_of_several_columns_is_all_compared(tmp_path: Path, more: dict[str,
     (page,) = records(source, Fields())
     assert isinstance(page, Page)
     assert page.body == b"<p>one<p>two"
+
+
+@pytest.mark.parametrize("fields", [Fields(), Fields(text="text")])
+def test_bytes_in_a_column_of_text_are_text(tmp_path: Path, fields: Fields) -> None:
+    import pyarrow.parquet as pq
+
+    texts = [
+        b"From <ann@a.example> <!-- one --> vector<int>",
+        b"<b>two</b>",
+        b"caf\xe9",
+        b"caf\xe8",
+    ]
+    rows = [{"url": "http://a.example/", "text": text} for text in texts]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
+    said = said_in(tmp_path / "a.parquet", fields)
+    assert said[:2] == [text.decode() for text in texts[:2]]
+    assert said[2] != said[3]
+
+
+PLAIN = [
+    "From: <ann@a.example>",
+    "std::map<string> a; vector<b> c;",
+    "drop table <title> <a>, if a <b and c",
+    "one <!-- two --> three",
+    "caf\u00e9 &amp; <tea>",
+]
+
+
+@pytest.mark.parametrize("said", PLAIN)
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet", "binary"])
+def test_plain_text_under_a_usual_name_of_html_is_text(
+    tmp_path: Path, kind: str, said: str
+) -> None:
+    assert said_in(file_with_body(tmp_path, kind, said), Fields()) == [said]
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        *("<p>one", "one<br>two", "<!DOCTYPE html>one", "<b>one</B >", "<LI>one", "one</div>"),
+        *('<a\nhref="/">one', "<img alt=''>one", "<?xml version='1.0'?><x>one</x>", "<html>one"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["jsonl", "binary"])
+def test_markup_under_a_usual_name_of_html_is_html(tmp_path: Path, kind: str, html: str) -> None:
+    (source,) = find_inputs([file_with_body(tmp_path, kind, html)])
+    (page,) = records(source, Fields())
+    assert isinstance(page, Page)
+    assert page.content_type.startswith("text/html")
+
+
+def test_plain_text_beside_html_of_another_column_is_text(tmp_path: Path) -> None:
+    row = {"url": "http://a.example/", "body": "<ann@a.example> &amp;", "raw_html": "<p>one"}
+    (said,) = said_in(file_of_rows(tmp_path, "jsonl", [row]), Fields())
+    assert (said or "").split() == ["<ann@a.example>", "&amp;", "one"]
+
+
+def test_a_column_that_is_named_as_html_is_html(tmp_path: Path) -> None:
+    path = file_with_body(tmp_path, "jsonl", "one <two> &amp;")
+    (said,) = said_in(path, Fields(html="body"))
+    assert (said or "").split() == ["one", "&"]
+
+
+def test_html_in_utf16_is_html(tmp_path: Path) -> None:
+    path = file_with_body(tmp_path, "binary", "\ufeff<p>one", "utf-16le")
+    (said,) = said_in(path, Fields())
+    assert (said or "").strip() == "one"
+
+
+def file_with_body(folder: Path, kind: str, body: str, encoding: str = "utf-8") -> Path:
+    """A file of one record, which has a column `body`."""
+    import pyarrow.parquet as pq
+    from pyarrow.csv import write_csv
+
+    value = body.encode(encoding) if kind == "binary" else body
+    row: dict[str, Any] = {"url": "http://a.example/", "body": value}
+    if kind == "jsonl":
+        return file_of_rows(folder, kind, [row])
+    path = folder / ("a.csv" if kind == "csv" else "a.parquet")
+    (write_csv if kind == "csv" else pq.write_table)(pa.Table.from_pylist([row]), path)
+    return path
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "json"])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Mapping
 from typing import Any
+
+from lxml.html import defs
 
 from scrapy_neardup.detect.sites import host_of
 from scrapy_neardup.offline.dedup.columns import Columns, value_at
@@ -15,6 +18,14 @@ PRIVATE_USE = 0xF0000 - 0xD800
 MAX_URL_CHARS = 2**16
 # `shop.example/item`: how some tools write URLs.
 WITHOUT_SCHEME = re.compile(r"([\w-]+\.)+[a-z]{2,}(:\d+)?/", re.IGNORECASE)
+# What HTML and XML have and hardly any plain text: not `<ann@a.example>`, `map<string>` or a
+# `<title>` alone. NUL stands for UTF-16 and for what is no text.
+ELEMENTS = "|".join(sorted(defs.tags))
+MARKUP = re.compile(
+    rf"\0|<(?:!doctype\b|\?xml\b|(?:html|p|br|hr|li)\s*+/?>|/(?:{ELEMENTS})\s*+>"
+    rf"|(?:{ELEMENTS})\s++[\w:-]++\s*+=)",
+    re.IGNORECASE | re.ASCII,
+)
 
 
 def page_of(row: dict[str, Any], columns: Columns) -> Page:
@@ -31,33 +42,57 @@ def page_of(row: dict[str, Any], columns: Columns) -> Page:
     text = _first(row, columns.text)
     if len(texts := texts_in(row, columns.text)) > 1:
         text = texts
+    page = Page(url, has_site=has_site, row=row)
     if text is None:
-        return page_of_html(html_in(row, columns), url, has_site, row)
-    beside = page_of_html(html_in(row, columns), url) if columns.are_usual else None
+        return with_html(page, html_in(row, columns), columns)
+    beside = with_html(page, html_in(row, columns), columns) if columns.are_usual else page
+    page = with_text(page, text)
+    return page._replace(beside=beside) if beside.body else page
+
+
+def with_text(page: Page, text: Any) -> Page:
+    """A page with a text; as it was where that is of another type."""
     if isinstance(text, str):
-        page = Page(url, distinct(text), has_site=has_site, row=row)
-    elif strings := strings_in(text):
-        body = distinct("\n".join(strings)).encode("utf-8")
-        page = Page(url, None, body, TEXT_OF_A_PAGE, has_site, row)
-    else:
-        page = page_of_html(text, url, has_site, row)
-    return page._replace(beside=beside) if beside and beside.body else page
+        return page._replace(text=distinct(text))
+    return with_body(page, one_text(text, "\n"), TEXT_OF_A_PAGE)
 
 
-def page_of_html(html: Any, url: str, has_site: bool = True, row: Any = None) -> Page:
-    """The page of HTML in a column; one without a body where that is of another type."""
-    if strings := strings_in(html):
-        html = "".join(strings)
-    if isinstance(html, str):
-        body = distinct(html).encode("utf-8")
-        return Page(url, None, body, "text/html; charset=utf-8", has_site, row)
-    return Page(url, None, html if isinstance(html, bytes) else None, "text/html", has_site, row)
+def with_html(page: Page, value: Any, columns: Columns) -> Page:
+    """A page with HTML; as it was where that is of another type.
+
+    Under a usual name, such as `body`, mails and source code may stand, too: read as HTML, they
+    would lose what is in `<` and `>`.
+    """
+    said = one_text(value, "")
+    if columns.are_usual and said is not None and not MARKUP.search(said):
+        return with_body(page, said, TEXT_OF_A_PAGE)
+    if isinstance(value, bytes):
+        return page._replace(body=value, content_type="text/html")
+    return with_body(page, said, "text/html; charset=utf-8")
+
+
+def with_body(page: Page, text: str | None, content_type: str) -> Page:
+    """A page with a text as its body, of which no lines can be removed; as it was without one."""
+    if text is None:
+        return page
+    return page._replace(body=distinct(text).encode("utf-8"), content_type=content_type)
+
+
+def one_text(value: Any, between: str) -> str | None:
+    """A text, its bytes or a list of strings as one text; None for anything else."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogateescape")
+    if strings := strings_in(value):
+        return between.join(strings)
+    return value if isinstance(value, str) else None
 
 
 def html_in(row: dict[str, Any], columns: Columns) -> Any:
-    """The HTML of a row, in a list where it is in several columns."""
-    parts = texts_in(row, columns.html)
-    return parts if len(parts) > 1 else _first(row, columns.html)
+    """The HTML of a row, in a list where it is in several columns, plain text as HTML has it."""
+    said = texts_in(row, columns.html)
+    if len(said) < 2:
+        return _first(row, columns.html)
+    return [one if MARKUP.search(one) else html.escape(one) for one in said]
 
 
 def texts_in(row: dict[str, Any], names: tuple[str, ...]) -> list[str]:
