@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 from scrapy_neardup.learn import learner as learner_module
 from scrapy_neardup.learn.changes import UrlChange
 from scrapy_neardup.learn.learner import Judged, Learner
-from scrapy_neardup.learn.rule import MAX_PLACES, Rule, Standing, error_bound, predictions_for
+from scrapy_neardup.learn.rule import (
+    MAX_NAMES,
+    MAX_PLACES,
+    NAMES,
+    Rule,
+    Standing,
+    error_bound,
+    predictions_for,
+)
 from scrapy_neardup.learn.url_parts import cut, value_class
 
 ERROR = 0.1
@@ -45,6 +53,11 @@ def site(learner: Learner) -> Site:
 
 def token(number: int) -> str:
     return f"{Random(number).getrandbits(64):016x}a1"
+
+
+def name_of(number: int) -> str:
+    """A word that no other number has."""
+    return f"x{number:03}".translate(str.maketrans("0123456789", "abcdefghij"))
 
 
 def teach_session(site: Site, n: int = NEEDED) -> None:
@@ -274,6 +287,64 @@ def test_an_author_teaches_nothing_about_anothers_pages(
     assert twin(learner, second) is None
 
 
+@pytest.mark.parametrize(
+    "url",
+    ["a.example/u/{name}/post/{i}", "a.example/p?n={i}&user={name}"],
+    ids=["folder", "argument"],
+)
+def test_however_many_names_taught_a_rule_the_first_page_of_another_is_read(
+    url: str, site: Site, learner: Learner
+) -> None:
+    """Accounts cost nothing, and many sites ignore a name in the path: one author has them all."""
+    more = "&print=1" if "?" in url else "?print=1"
+    for i in range(3 * NEEDED):
+        own = url.format(name=name_of(i), i=1000 + i)
+        site.page(own, f"mallory {i}")
+        site.page(own + more, f"mallory {i}")
+    assert trusted(learner)
+    first, second = (url.format(name="alice", i=i) for i in (7000, 7001))
+    site.page(first, "Alice's page")
+    assert twin(learner, first + more) is None
+    site.page(first + more, "Alice's page")
+    site.page(second, "Alice's next page")
+    assert twin(learner, second + more) is not None
+
+
+@pytest.mark.parametrize(
+    ("own", "others"),
+    [
+        ("a.example/u/all/post/{i}", "a.example/u/all/post/7000"),
+        ("a.example/u/{i}/post/{i}", "a.example/u/4711/post/7000"),
+        ("a.example/u/alice/post/{i}", "a.example/u/alice/post/7000"),
+    ],
+    ids=["no name", "numbered accounts", "a site that ignores the name"],
+)
+def test_without_a_name_that_tells_them_apart_an_author_teaches_a_rule_about_another(
+    own: str, others: str, site: Site, learner: Learner
+) -> None:
+    """A limit that docs/security.md tells of: the copy shows more, and is skipped."""
+    for i in range(1000, 1000 + 3 * NEEDED):
+        site.page(own.format(i=i), f"mallory {i}")
+        site.page(own.format(i=i) + "?print=1", f"mallory {i}")
+    site.page(others, "Alice's page")
+    assert twin(learner, others + "?print=1") == others
+
+
+@pytest.mark.parametrize(
+    "url", ["shop.example/en/{name}", "shop.example/en/{name}/", "s.example/?p={name}"]
+)
+def test_a_name_of_the_page_itself_may_be_new(url: str, site: Site, learner: Learner) -> None:
+    """Each product has a name of its own: if it had to be known, a rule would save nothing."""
+    more = "&print=1" if "?" in url else "?print=1"
+    for i in range(3 * NEEDED):
+        own = url.format(name=name_of(i))
+        site.page(own, f"product {i}")
+        site.page(own + more, f"product {i}")
+    newest = url.format(name="teapot")
+    site.page(newest, "the newest")
+    assert twin(learner, newest + more) is not None
+
+
 def test_a_mirror_below_a_public_suffix_teaches_nothing_about_it(
     site: Site, learner: Learner
 ) -> None:
@@ -363,6 +434,19 @@ def test_a_rule_remembers_so_many_places_and_holds_for_no_others() -> None:
         assert url is not None
         rule.also_holds_for(url, "abc")
     assert len(rule.values) == MAX_PLACES
+    assert urls[0] is not None
+    assert rule.holds_for(urls[0])
+    assert urls[-1] is not None
+    assert not rule.holds_for(urls[-1])
+
+
+def test_a_rule_remembers_so_many_names_and_holds_for_no_others() -> None:
+    rule = Rule("a.example/u/*/*", UrlChange("argument", "print", "1"))
+    urls = [cut(f"a.example/u/{name_of(n)}/7".encode()) for n in range(MAX_NAMES + 1)]
+    for url in urls:
+        assert url is not None
+        rule.also_holds_for(url, "1")
+    assert len(rule.values[NAMES]) == MAX_NAMES
     assert urls[0] is not None
     assert rule.holds_for(urls[0])
     assert urls[-1] is not None

@@ -25,9 +25,11 @@ CONFIDENCE = 0.95
 MANY_VALUES = 20
 MANY_REMOVED = 5  # the same for what is taken out, where values are no words
 MAX_PLACES = 64  # of which values are remembered: a rule does not hold where there are others
+MAX_NAMES = 1024  # that are remembered: a rule does not hold where there is another
 MAX_EXAMPLES = 3
 MAX_VALUE = 40  # characters that are remembered of a value as they are
 REMOVED = ""  # the place of what is taken out
+NAMES = "//"  # the place of words that may say whose page it is, wherever they stand
 
 
 class Standing(Enum):
@@ -132,23 +134,27 @@ class Rule:
 
     def also_holds_for(self, rest: KeyParts, removed: str) -> None:
         """A page confirmed it for URLs like this one."""
-        for place, value in (*rest.values(), (REMOVED, removed)):
+        names = ((NAMES, name) for name in rest.names())
+        for place, value in (*rest.values(), (REMOVED, removed), *names):
             if place not in self.values and len(self.values) >= MAX_PLACES:
                 continue
             seen = self.values.setdefault(place, set())
-            if len(seen) < MANY_VALUES + len(CLASSES):
+            if len(seen) < (MAX_NAMES if place == NAMES else MANY_VALUES + len(CLASSES)):
                 seen.add(short(value))
 
     def holds_for(self, rest: KeyParts) -> bool:
         """Whether it was confirmed for URLs like this one.
 
         It was where each value was among those that confirmed it, or where there were many. So
-        what holds of one user's pages, category or language decides nothing about another's.
+        what holds of one user's pages, category or language decides nothing about another's. A
+        name has to be among them, however many there were: an author may have many accounts.
         """
         if self.pinned:
             return True
         known = self.values
         if self.change.value.startswith("{") and len(known.get(REMOVED, ())) < MANY_REMOVED:
+            return False
+        if not known.get(NAMES, set()).issuperset(map(short, rest.names())):
             return False
         return all(
             are_many(seen := known.get(place, set())) or short(value) in seen

@@ -52,6 +52,16 @@ class KeyParts(NamedTuple):
             yield name, value
         yield "?", "&".join(names)
 
+    def names(self) -> Iterator[str]:
+        """Words that may say whose page it is: `/1=alice` or `user=alice`.
+
+        They stand in folders and arguments. The last segment is the page's own name, and so is an
+        argument without others.
+        """
+        folders = [f"/{place}={folder}" for place, folder in enumerate(self.segments) if folder]
+        places = folders[:-1] + list(self.arguments if len(self.arguments) > 1 else ())
+        return (place for place in places if is_name(place.partition("=")[2]))
+
 
 @lru_cache(maxsize=64)  # of one page, and of what is left of it, it is asked several times
 def shape_of_url(url: KeyParts) -> str:
@@ -92,6 +102,11 @@ def split(key: bytes) -> KeyParts | None:
     if not slash:
         return None
     return KeyParts(host, tuple(path.split("/")), tuple(query.split("&")) if query else ())
+
+
+def is_name(value: str) -> bool:
+    """Whether a value is a word, of which each names something else."""
+    return value_class(value) == value and not value.startswith("{") and not value.isdigit()
 
 
 @lru_cache(maxsize=4096)
