@@ -454,6 +454,51 @@ def test_what_a_request_hands_on_is_known_however_it_does(
     assert unread(recrawl(mock_site, tmp_path, Handing)) <= 1  # the page that links to the list
 
 
+def with_default(spider: Shop, price: str) -> Callable[[Response], Any]:
+    def read(response: Response, price: str = price) -> Iterator[Any]:
+        yield {"url": response.url, "price": price}
+
+    return read
+
+
+def with_closure(spider: Shop, price: str) -> Callable[[Response], Any]:
+    def read(response: Response) -> Iterator[Any]:
+        yield {"url": response.url, "price": price}
+
+    return read
+
+
+class Reader:
+    """Keeps what was found on a list beside the callback."""
+
+    def __init__(self, price: str) -> None:
+        self.price = price
+
+    def read(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url, "price": self.price}
+
+
+@pytest.mark.parametrize(
+    "callback", [with_default, with_closure, lambda _, price: Reader(price).read]
+)
+def test_a_price_that_a_callback_holds_itself_is_never_taken_for_an_old_one(
+    mock_site: MockSite, tmp_path: Path, callback: Callable[[Shop, str], Callable[[Response], Any]]
+) -> None:
+    class Nested(Shop):
+        def parse(self, response: Response) -> Iterator[Any]:
+            for link in response.css("a::attr(href)").getall():
+                is_thing = "/p/" in link
+                yield response.follow(link, callback(self, prices[-1]) if is_thing else None)
+
+    add_shop(mock_site)
+    prices: list[str] = []
+    for price in "123":
+        prices.append(price)
+        add(mock_site, "/list", page(f"list {price}", *(f"/p/{i}" for i in range(N))))
+        outcome = recrawl(mock_site, tmp_path, Nested)
+        assert [item["price"] for item in outcome.items] == [price] * N
+
+
 def test_a_spider_with_other_arguments_reads_the_pages(mock_site: MockSite, tmp_path: Path) -> None:
     add_shop(mock_site)
     where = {"NEARDUP_STATE_DIR": str(tmp_path), "NEARDUP_RECRAWL": "changed"}

@@ -20,7 +20,7 @@ from scrapy.http.headers import Headers
 from scrapy.settings import Settings, default_settings
 
 from scrapy_neardup.crawl.queues.request_json import own_attributes, plain
-from scrapy_neardup.crawl.requests.carrying import HOW_FETCHED
+from scrapy_neardup.crawl.requests.carrying import HOW_FETCHED, holds_nothing
 from scrapy_neardup.urls.key import is_tracking
 
 # Settings by which Scrapy's spider middlewares change or drop what callbacks yield.
@@ -59,9 +59,12 @@ class Program:
         self._common = None if code is None else [code, *parts]
 
     def of(self, request: Request) -> bytes | None:
-        """8 bytes for a request to be made; None where what its callback does cannot be known."""
+        """8 bytes for a request to be made; None where what its callback does cannot be known.
+
+        As where it holds what was found on another page: a closure, a default, an object's method.
+        """
         name = getattr(request.callback, "__name__", "parse" if not request.callback else "")
-        if self._common is None or not name.isidentifier():
+        if self._common is None or not (name.isidentifier() and holds_nothing(request.callback)):
             return None
         depth = request.meta.get("depth", 0) if self._minds_depth else 0
         try:
