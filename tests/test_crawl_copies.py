@@ -1,11 +1,12 @@
 """Pages whose items were dropped for another page, in crawls after that one says something else."""
 
-from collections.abc import Iterator
+from asyncio import Event
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from scrapy.http import Response
+from scrapy.http import Request, Response
 
 from tests.mock_site import MockSite, page, redirect
 from tests.test_crawl_conditional import add, read_none_at_random  # noqa: F401 - a fixture
@@ -68,6 +69,43 @@ def test_a_copy_that_was_not_downloaded_passes_all_the_same(
     add(mock_site, "/a", product(2))
     assert sorted(crawled(mock_site, tmp_path)) == ["/a", "/b"]
     assert crawled(mock_site, tmp_path) == []
+
+
+class AnswersLate:
+    """Lets no 304 go on to its callback before the item of a changed page has passed."""
+
+    passed: ClassVar[Event]
+
+    async def process_response(self, request: Request, response: Response) -> Response:
+        if response.status == 304 and request.url.endswith("/b"):
+            await self.passed.wait()
+        return response
+
+    async def process_spider_output(
+        self, response: Response, result: AsyncIterator[Any]
+    ) -> AsyncIterator[Any]:
+        async for output in result:
+            yield output
+        if response.url.endswith("/a"):
+            self.passed.set()
+
+
+def test_a_copy_passes_whose_original_changed_after_its_server_called_it_unchanged(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    late: dict[str, Any] = {"CONCURRENT_REQUESTS_PER_DOMAIN": 2, "CONCURRENT_REQUESTS": 2}
+    late |= {f"{kind}_MIDDLEWARES": {AnswersLate: 1} for kind in ("DOWNLOADER", "SPIDER")}
+    AnswersLate.passed = Event()
+    for path in ("/a", "/b"):
+        add(mock_site, path, product(1))
+    add(mock_site, "/start", page("start", "/a", "/b"))
+    assert crawled(mock_site, tmp_path, **late) == ["/a"]
+    assert crawled(mock_site, tmp_path, **late) == []
+    add(mock_site, "/start", page("start", "/b", "/a"))
+    add(mock_site, "/a", product(2))
+    AnswersLate.passed = Event()
+    assert crawled(mock_site, tmp_path, **late) == ["/a", "/b"]
+    assert crawled(mock_site, tmp_path, **late) == []
 
 
 class Prices(Shop):

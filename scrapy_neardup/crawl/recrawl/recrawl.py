@@ -37,6 +37,7 @@ from scrapy_neardup.crawl.recrawl.visit_items import (
     packed_fields,
     unpacked_fields,
 )
+from scrapy_neardup.crawl.requests.request_tracker import made_again
 from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.detect.decision import Decision
 from scrapy_neardup.detect.revision import MAX_CHARS, Held, Revision
@@ -242,10 +243,13 @@ class Recrawl:
         return self._copies.changed(page, page.revisit.visit.key)
 
     def _followed(self, page: CrawledPage, unread: Unread) -> Iterator[Request]:
-        """What a page led to when it was read last; it is unchanged."""
+        """What an unchanged page led to at its last visit, or a request to read it after all."""
         visit, requests, asked, is_due = unread
-        self._copies.unchanged(asked, visit)
         page.is_read = True  # there is nothing to read
+        if self._copies.is_orphan(visit):  # its original has changed since the server answered
+            yield made_again(asked)
+            return
+        self._copies.unchanged(asked, visit)
         for found in requests:
             self._attempt("recrawl", self.links.linked, page, found)
             yield found
