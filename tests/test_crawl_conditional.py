@@ -1,5 +1,6 @@
 """Known pages are asked for only if they changed, where no link and no change is lost by that."""
 
+import io
 import random
 import signal
 import subprocess
@@ -305,9 +306,9 @@ class InFlight(MockSite):
 
 
 class Telling(Shop):
-    """Tells its site of its first item."""
+    """Tells of its first item."""
 
-    site: InFlight
+    has_item: Event
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
@@ -316,7 +317,7 @@ class Telling(Shop):
         return spider
 
     def tell(self) -> None:
-        self.site.is_compared.set()
+        self.has_item.set()
 
 
 def test_a_server_that_is_found_out_is_not_believed_in_answers_that_are_on_their_way(
@@ -330,7 +331,8 @@ def test_a_server_that_is_found_out_is_not_believed_in_answers_that_are_on_their
                 add(site, f"/p/{i}", product(i, day), tag='"same"')
             where = {"NEARDUP_STATE_DIR": str(tmp_path), "NEARDUP_RECRAWL": "changed"}
             at_once = {"CONCURRENT_REQUESTS": N + 1, "CONCURRENT_REQUESTS_PER_DOMAIN": N + 1}
-            outcome = crawl(Telling, where | at_once, seed=site.url("/start"), site=site)
+            has_item = site.is_compared
+            outcome = crawl(Telling, where | at_once, seed=site.url("/start"), has_item=has_item)
             site.is_held = True
             assert len(outcome.items) == N + 1
             site.is_compared.clear()
@@ -505,6 +507,32 @@ def test_a_spider_with_other_arguments_reads_the_pages(mock_site: MockSite, tmp_
     for depth, expected in (("1", 0), ("2", 0), ("2", N + 1)):
         outcome = crawl(Shop, where, seed=mock_site.url("/start"), pages=depth)
         assert unread(outcome) == expected
+
+
+class Wanted:
+    """A class of the project."""
+
+    def __init__(self, *brands: str) -> None:
+        self.brands = set(brands)
+        self.file = io.StringIO()
+
+
+def test_a_spider_with_attributes_of_other_contents_reads_the_pages(
+    mock_site: MockSite, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Choosy(Shop):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            self.wanted = wanted[-1]
+
+    add_shop(mock_site)
+    caplog.set_level("INFO")
+    wanted: list[Wanted] = []
+    for brands, expected in (("ab", 0), ("ab", N + 1), ("ba", N + 1), ("ac", 0), ("ac", N + 1)):
+        wanted.append(Wanted(*brands))
+        caplog.clear()
+        assert unread(recrawl(mock_site, tmp_path, Choosy)) == expected
+    assert "'wanted' (_io.StringIO)" in caplog.text
 
 
 def test_a_spider_with_other_settings_of_its_own_reads_the_pages(

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -20,8 +19,11 @@ from scrapy.http.headers import Headers
 from scrapy.settings import Settings, default_settings
 
 from scrapy_neardup.crawl.queues.request_json import own_attributes, plain
+from scrapy_neardup.crawl.recrawl.values_in_words import is_of_libraries, told
 from scrapy_neardup.crawl.requests.carrying import HOW_FETCHED, holds_nothing
 from scrapy_neardup.urls.key import is_tracking
+
+logger = logging.getLogger(__name__)
 
 # Settings by which Scrapy's spider middlewares change or drop what callbacks yield.
 SETTINGS = (
@@ -35,16 +37,15 @@ OF_LOGIN = re.compile(rb"auth|cookie|token|session|api-?key", re.IGNORECASE)
 # Headers of Scrapy, of browsers' look-alikes, and of conditions.
 HEADERS_OF_FETCHING = re.compile(rb"(?i)accept|accept-encoding|referer|user-agent|if-.*")
 NAMES_DEPTH = re.compile(rb"[\"']depth[\"']")
-OF_LIBRARIES = ("site-packages", "dist-packages", os.path.dirname(os.__file__))
 
 
 class Program:
     """Digests: equal ones say that a callback does with the same page what it did before.
 
     They tell apart: the code of the spider's project, as it is on disk; the spider's attributes
-    of plain types when the crawl begins, which hold its arguments; the settings above, and the
-    project's own; a request's callback, cb_kwargs, meta, flags, cookies, headers, and what its URL
-    says beside the page's key. They do not tell what comes from elsewhere.
+    when the crawl begins, which hold its arguments; the settings above, and the project's own; a
+    request's callback, cb_kwargs, meta, flags, cookies, headers, and what its URL says beside the
+    page's key. They do not tell what comes from elsewhere.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -55,8 +56,10 @@ class Program:
         code = code_of(type(crawler.spider))
         parts = [str(settings.get(name)) for name in SETTINGS]
         parts += sorted(map(str, settings.getwithbase("SPIDER_MIDDLEWARES").items()))
-        parts += [*_own_settings(settings), *_attributes(crawler.spider)]
-        self._common = None if code is None else [code, *parts]
+        own, attributes = told(_own_settings(settings)), told(_attributes(crawler.spider))
+        self._common = None if code is None else [code, *parts, *own.words, *attributes.words]
+        if unknown := own.unknown | attributes.unknown:
+            _log_unknown(unknown)
 
     def of(self, request: Request) -> bytes | None:
         """8 bytes for a request to be made; None where what its callback does cannot be known.
@@ -71,8 +74,18 @@ class Program:
             given = json.dumps(plain(_given(request)), sort_keys=True)
         except ValueError:
             return None
-        told = "\0".join([*self._common, name, given, str(depth)])
-        return blake2b(told.encode("utf-8", "replace"), digest_size=8).digest()
+        words = "\0".join([*self._common, name, given, str(depth)])
+        return blake2b(words.encode("utf-8", "replace"), digest_size=8).digest()
+
+
+def _log_unknown(unknown: dict[str, set[str]]) -> None:
+    names = (f"{name!r} ({', '.join(sorted(kinds))})" for name, kinds in unknown.items())
+    logger.info(
+        "neardup: attributes of the spider, or settings, that hold objects which cannot be "
+        "compared with those of the last crawl: %s. Pages that are unchanged are not read again "
+        "if it is these that have changed",
+        ", ".join(names),
+    )
 
 
 def _given(request: Request) -> dict[str, Any]:
@@ -111,24 +124,15 @@ def headers_handed_on(headers: Headers) -> dict[bytes, list[bytes]]:
     }
 
 
-def _own_settings(settings: Settings) -> list[str]:
+def _own_settings(settings: Settings) -> dict[str, Any]:
     """Settings that neither Scrapy nor this plugin has: a callback may read them."""
     ours = (name for name in settings if not hasattr(default_settings, name))
-    return _plain({name: settings[name] for name in ours if not name.startswith("NEARDUP_")})
+    return {name: settings[name] for name in ours if not name.startswith("NEARDUP_")}
 
 
-def _attributes(spider: Spider) -> list[str]:
+def _attributes(spider: Spider) -> dict[str, Any]:
     """A spider's attributes, but for where it starts."""
-    return _plain({name: value for name, value in vars(spider).items() if name != "start_urls"})
-
-
-def _plain(values: Mapping[str, Any]) -> list[str]:
-    """Values of types that JSON has, with their names."""
-    found = []
-    for name, value in sorted(values.items()):
-        with suppress(ValueError):
-            found.append(json.dumps(plain({name: value}), sort_keys=True))
-    return found
+    return {name: value for name, value in vars(spider).items() if name != "start_urls"}
 
 
 def code_of(spider: type) -> str | None:
@@ -154,7 +158,7 @@ def _of_project(own: list[str]) -> list[str]:
     found = []
     for name, module in list(sys.modules.items()):
         path = str(getattr(module, "__file__", None) or "")
-        is_beside = path.startswith(folders) and not _is_of_libraries(path)
+        is_beside = path.startswith(folders) and not is_of_libraries(path)
         if is_beside or name.partition(".")[0] in tops:
             found.append(name)
     return found
@@ -164,11 +168,7 @@ def _folder_of(top: str) -> str | None:
     """The folder that a module or package lies in; None for libraries, and where it is no file."""
     module = sys.modules.get(top)
     path = next(iter(getattr(module, "__path__", ())), getattr(module, "__file__", None))
-    return None if path is None or _is_of_libraries(path) else os.path.dirname(path)
-
-
-def _is_of_libraries(path: str) -> bool:
-    return any(name in path for name in OF_LIBRARIES)
+    return None if path is None or is_of_libraries(path) else os.path.dirname(path)
 
 
 def names_depth(spider: type) -> bool:
