@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scrapy_neardup.crawl.recrawl.program import code_of
+from scrapy_neardup.crawl.recrawl.program import code_of, constants_of
 
 
 def write(path: Path, text: str) -> None:
@@ -39,3 +39,34 @@ def test_the_code_of_a_project_is_all_that_lies_beside_the_spiders_package(
     finally:
         for name in ("shopbot", "shopbot.spiders", "common", module, "library"):
             sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize(
+    ("module", "read"),
+    [
+        ("shopbot.spiders", "BRANDS = {}"),
+        ("shopbot.brands", "BRANDS = {}"),
+        ("shopbot.spiders", "    brands = {}"),
+    ],
+)
+def test_data_that_modules_of_the_project_read_when_they_are_loaded_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, read: str
+) -> None:
+    data = "set(json.loads((Path(__file__).parent / 'brands.json').read_text()))"
+    shop = "import shopbot.brands\nclass Shop(scrapy.Spider):\n    name = 'shop'\n"
+    write(tmp_path / "shopbot/__init__.py", "")
+    for name in ("spiders", "brands"):
+        code = "import json\nimport scrapy\nfrom pathlib import Path\n"
+        code += shop if name == "spiders" else ""
+        code += read.format(data) if module.endswith(name) else ""
+        write(tmp_path / f"shopbot/{name}.py", code + "\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    told = []
+    for brands in ('["a", "b"]', '["b", "a"]', '["a", "c"]'):
+        write(tmp_path / "shopbot/brands.json", brands)
+        try:
+            told.append(constants_of(importlib.import_module("shopbot.spiders").Shop))
+        finally:
+            for name in ("shopbot", "shopbot.spiders", "shopbot.brands"):
+                sys.modules.pop(name, None)
+    assert told[0] == told[1] != told[2]

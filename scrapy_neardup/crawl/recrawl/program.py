@@ -9,6 +9,7 @@ import re
 import sys
 from hashlib import blake2b
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,6 +18,7 @@ from scrapy.crawler import Crawler
 from scrapy.http import Request
 from scrapy.http.headers import Headers
 from scrapy.settings import Settings, default_settings
+from scrapy.utils.project import ENVVAR
 
 from scrapy_neardup.crawl.queues.request_json import own_attributes, plain
 from scrapy_neardup.crawl.recrawl.values_in_words import is_of_libraries, told
@@ -36,16 +38,18 @@ OF_FETCHING = HOW_FETCHED - {"cookiejar"}
 OF_LOGIN = re.compile(rb"auth|cookie|token|session|api-?key", re.IGNORECASE)
 # Headers of Scrapy, of browsers' look-alikes, and of conditions.
 HEADERS_OF_FETCHING = re.compile(rb"(?i)accept|accept-encoding|referer|user-agent|if-.*")
+# Attributes of a spider's class.
+TOLD_OTHERWISE = ("custom_settings", "start_urls")
 NAMES_DEPTH = re.compile(rb"[\"']depth[\"']")
 
 
 class Program:
     """Digests: equal ones say that a callback does with the same page what it did before.
 
-    They tell apart: the code of the spider's project, as it is on disk; the spider's attributes
-    when the crawl begins, which hold its arguments; the settings above, and the project's own; a
-    request's callback, cb_kwargs, meta, flags, cookies, headers, and what its URL says beside the
-    page's key. They do not tell what comes from elsewhere.
+    They tell apart: the code of the spider's project, as it is on disk, and what its modules hold;
+    the spider's attributes when the crawl begins, which hold its arguments; the settings above, and
+    the project's own; a request's callback, cb_kwargs, meta, flags, cookies, headers, and what its
+    URL says beside the page's key. They do not tell what comes from elsewhere.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -57,7 +61,8 @@ class Program:
         parts = [str(settings.get(name)) for name in SETTINGS]
         parts += sorted(map(str, settings.getwithbase("SPIDER_MIDDLEWARES").items()))
         own, attributes = told(_own_settings(settings)), told(_attributes(crawler.spider))
-        self._common = None if code is None else [code, *parts, *own.words, *attributes.words]
+        parts += [*own.words, *attributes.words]
+        self._common = None if code is None else [code, *constants_of(type(crawler.spider)), *parts]
         if unknown := own.unknown | attributes.unknown:
             _log_unknown(unknown)
 
@@ -143,12 +148,43 @@ def code_of(spider: type) -> str | None:
     """
     own = [kind.__module__ for kind in own_classes(spider)]
     digest = blake2b(f"{spider.__module__}.{spider.__qualname__}".encode(), digest_size=16)
-    for name in sorted({*own, *_of_project(own)}):
+    for name in _modules_of(own):
         code = source_of(name)
         if code is None and name in own:
             return None
         digest.update(b"%d\0" % len(code or b"") + (code or b""))
     return digest.hexdigest()
+
+
+def constants_of(spider: type) -> list[str]:
+    """What modules of the spider's project, and the spider's classes, hold when the crawl begins.
+
+    They may have read it from a file. Of settings those are told that are in use.
+    """
+    classes = own_classes(spider)
+    names = _modules_of([kind.__module__ for kind in classes])
+    holders: list[ModuleType | type] = [
+        *(sys.modules[name] for name in names if name != os.environ.get(ENVVAR)),
+        *classes,
+    ]
+    return [words for holder in holders for words in told(_data_in(holder)).words]
+
+
+def _data_in(holder: ModuleType | type) -> dict[str, Any]:
+    return {
+        f"{holder.__name__}.{name}": value
+        for name, value in vars(holder).items()
+        if not (name.startswith("__") or name in TOLD_OTHERWISE or _is_code(value))
+    }
+
+
+def _is_code(value: Any) -> bool:
+    return callable(value) or type(value) is ModuleType
+
+
+def _modules_of(own: list[str]) -> list[str]:
+    """Loaded modules of the project of some, in order."""
+    return sorted({*own, *_of_project(own)})
 
 
 def _of_project(own: list[str]) -> list[str]:

@@ -15,7 +15,7 @@ from enum import Enum
 from fractions import Fraction
 from functools import partial
 from operator import attrgetter, itemgetter, methodcaller
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from types import (
     BuiltinFunctionType,
     CellType,
@@ -29,7 +29,8 @@ from uuid import UUID
 
 from scrapy import Spider
 
-OF_LIBRARIES = ("site-packages", "dist-packages", os.path.dirname(os.__file__))
+OUR_FOLDER = f"{Path(__file__).parents[2]}{os.sep}"
+OF_LIBRARIES = ("site-packages", "dist-packages", os.path.dirname(os.__file__), OUR_FOLDER)
 # What repr() says all of; a subclass's own may not. A datetime is a date.
 SAID_BY_REPR: tuple[Any, ...] = (
     *(str, bytes, bytearray, int, float, complex, type(None), range),
@@ -70,7 +71,7 @@ def told(values: Mapping[str, Any]) -> Told:
 
 
 def is_of_libraries(path: str) -> bool:
-    """Whether a file is installed, and no project's own."""
+    """Whether a file is of Python, of something installed or of this plugin: no project's own."""
     return any(name in path for name in OF_LIBRARIES)
 
 
@@ -86,7 +87,7 @@ def _in_words(value: Any, unknown: set[str], around: frozenset[int]) -> str:
     around |= {id(value)}
     parts = _parts(value)
     if parts is None:
-        if not (isinstance(value, Spider) or name.startswith(WITHOUT_DATA)):
+        if not (issubclass(kind, Spider) or name.startswith(WITHOUT_DATA)):
             unknown.add(name)
         return name
     words = [_in_words(part, unknown, around) for part in parts]
@@ -115,14 +116,15 @@ def _parts(value: Any) -> list[Any] | None:
 
 def _parts_of_code(value: Any) -> list[Any] | None:
     """What a function has around it; its code is told with its module's."""
-    if isinstance(value, FunctionType):
+    kind = type(value)
+    if kind is FunctionType:
         defaults = [value.__defaults__, value.__kwdefaults__]
         return [value.__qualname__, *defaults, *_contents(value.__closure__ or ())]
-    if isinstance(value, MethodType):
+    if kind is MethodType:
         return [value.__func__, value.__self__]
-    if isinstance(value, BuiltinFunctionType):
+    if kind is BuiltinFunctionType:
         return [value.__qualname__]
-    if isinstance(value, partial):
+    if kind is partial:
         return [value.func, value.args, value.keywords]
     return _state(value)
 
