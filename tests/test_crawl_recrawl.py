@@ -538,13 +538,29 @@ def test_a_price_that_changed_while_most_pages_were_gone_is_put_right(
     assert recrawl(mock_site, tmp_path).items == []
 
 
-def test_a_site_whose_start_page_fails_loses_nothing(mock_site: MockSite, tmp_path: Path) -> None:
+def test_a_site_whose_start_page_fails_loses_nothing(
+    mock_site: MockSite, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     add_shop(mock_site)
     recrawl(mock_site, tmp_path)
     mock_site.add("/start", "<p>We are being repaired</p>")
     second = recrawl(mock_site, tmp_path)
     assert second.stat("recrawl/reverted") == 1
     assert "gone" not in found(second)
+    assert "others in every crawl" not in caplog.text
+
+
+def test_a_site_with_other_urls_in_every_crawl_is_told_why_its_pages_seem_gone(
+    mock_site: MockSite, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for day in "123":
+        paths = [f"/api/{day}{i}" for i in range(8)]
+        mock_site.add("/start", page("start", *paths))
+        for i, path in enumerate(paths):
+            mock_site.add(path, product(10 * int(day) + i))
+        caplog.clear()
+        assert len(recrawl(mock_site, tmp_path).items) == 8
+    assert "URLs of this site are others in every crawl" in caplog.text
 
 
 def test_a_site_that_moves_wholesale_is_moved_not_gone(mock_site: MockSite, tmp_path: Path) -> None:

@@ -126,10 +126,22 @@ class RecrawlEnd:
             "neardup: most known pages %s: the site seems out of order. Nothing counts as changed, "
             "gone or moved, and the next crawl compares with what was there before; pages whose "
             "items have passed pass once more. If the site is as it should be, crawl once with "
-            "NEARDUP_RECRAWL='all'",
-            what,
+            "NEARDUP_RECRAWL='all'%s",
+            *(what, self._if_urls_are_new()),
         )
         return True
+
+    def _if_urls_are_new(self) -> str:
+        """What to make of it where most pages that were read are new."""
+        counts = self._visits.counts()
+        if 2 * counts.get(Status.NEW, 0) <= sum(counts.values()):
+            return ""
+        return (
+            ". Most pages that were read are new: if URLs of this site are others in every crawl, "
+            "as by a cursor or a token in them, that will not help, and none of its pages is ever "
+            "called gone. Make requests by a URL that stays, or leave the parameter out by "
+            "NEARDUP_URL_IGNORE_PARAMS if it does not tell pages apart"
+        )
 
     def _record(self, departures: list[Departure]) -> None:
         ledger = self._recorder.ledger
