@@ -10,6 +10,7 @@ from scrapy.core.scheduler import Scheduler
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.defer import deferred_from_coro
+from scrapy.utils.misc import build_from_crawler
 from twisted.internet.defer import Deferred
 
 from scrapy_neardup.crawl.session import CrawlSession
@@ -58,7 +59,17 @@ class FleetScheduler(Scheduler):
                 )
             self.mqs: Any = queue.local_requests(self.mqs)
             self.dqs: Any = queue
+            queue.run_began = self._run_began
             queue.open()
+
+    def _run_began(self) -> None:
+        """This worker outlives a run: the next one asks for the same requests again."""
+        assert self._session
+        assert self.crawler
+        self._session.urls.run_began()
+        self.df.close("run_began")
+        self.df = build_from_crawler(type(self.df), self.crawler)
+        self.df.open()
 
     def has_pending_requests(self) -> bool:
         """Whether requests wait, here or on the server, or another worker is busy."""

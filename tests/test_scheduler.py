@@ -1,6 +1,7 @@
 """FleetScheduler: real crawls whose requests wait on a real server."""
 
 import json
+import shutil
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,12 +16,14 @@ from fleets import PATIENCE_S, RunningServer, running_server, wait_until, wire_t
 from mock_site import MockSite, Reply, page, prose, redirect, running_site
 from scrapy import FormRequest, Request, Spider, signals
 from scrapy.crawler import Crawler
+from scrapy.dupefilters import RFPDupeFilter
 from scrapy.exceptions import CloseSpider, DontCloseSpider
 from scrapy.http import Response
 
 pytest.importorskip("redis", reason="the extra `redis` is not installed")
 
 from test_fleet_frontier import Workers
+from test_state_guest import opened
 
 from scrapy_neardup.crawl import session
 from scrapy_neardup.crawl.queues.fleet_queue import FleetQueue
@@ -138,6 +141,45 @@ def test_the_next_crawl_finds_what_is_new_behind_pages_that_brought_no_item(
     assert mock_site.gets("/leaf/1") == 1
 
 
+class Staying(OfLeaves):
+    """Ends its run when it has nothing left to do, begins another, and goes on with that."""
+
+    server: RunningServer
+    site: MockSite
+    runs = 1
+
+    @classmethod
+    def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.spider_idle, signal=signals.spider_idle)
+        return spider
+
+    def spider_idle(self) -> None:
+        if self.runs == 1:
+            self.runs = 2
+            self.server.command("HSET", "{neardup}:q:s:links:run", "id", "2")
+            self.site.add("/list", page(prose("list"), "/leaf/1", "/leaf/2"))
+            self.crawler.engine.crawl(Request(self.root, dont_filter=True))
+            raise DontCloseSpider
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_a_worker_that_outlives_a_run_reads_lists_again_in_the_next_one(
+    ours: bool, server: RunningServer, mock_site: MockSite
+) -> None:
+    class Now(Staying):
+        pass
+
+    Now.server, Now.site = server, mock_site
+    for n in (1, 2):
+        mock_site.add(f"/leaf/{n}", page(prose(f"leaf {n}")))
+    mock_site.add("/list", page(prose("list"), "/leaf/1"))
+    dupefilter = "scrapy_neardup.dupefilter.LayeredBloomDupeFilter" if ours else RFPDupeFilter
+    outcome = run(server, hub(mock_site, "/list"), Now, DUPEFILTER_CLASS=dupefilter)
+    assert [*kept(outcome, mock_site)] == ["/leaf/1", "/leaf/2"]
+    assert mock_site.gets("/leaf/1") == 1
+
+
 def test_a_crawl_without_the_shared_queue_says_that_it_finds_nothing_behind_known_lists(
     server: RunningServer, mock_site: MockSite, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -147,7 +189,7 @@ def test_a_crawl_without_the_shared_queue_says_that_it_finds_nothing_behind_know
     run(server, root, OfLeaves, **own_queue)
     assert "reads none of them again" not in caplog.text
     assert not run(server, root, OfLeaves, **own_queue).items
-    assert "had fetched all 1 URLs that this worker found" in caplog.text
+    assert "had fetched all 1 URLs that this one found" in caplog.text
     caplog.clear()
     run(server, root, OfLeaves)
     assert "reads none of them again" not in caplog.text
@@ -1149,6 +1191,48 @@ def test_a_folder_is_refused_if_the_server_went_back_while_no_worker_lived(
             run(server, root, NEARDUP_STATE_DIR=str(folder))  # nor does it agree the second time
 
 
+def test_the_copy_of_a_folder_is_refused_as_the_folder_is_if_the_server_went_back(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    with running_server(dir=tmp_path) as server:
+        root = stopped(server, mock_site, one, 1)
+        shutil.copytree(one, other)
+        stopped(server, mock_site, one, 1)
+        server.command("SAVE")
+        for folder in (one, other):
+            stopped(server, mock_site, folder, 2)
+        server.kill()
+        server.start()
+        for folder in (one, other):
+            with pytest.raises(SettingsError, match="the server has gone back to an older state"):
+                run(server, root, NEARDUP_STATE_DIR=str(folder))
+
+
+def test_a_folder_whose_links_wait_is_refused_while_the_server_does_not_answer(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    key = {"NEARDUP_KEY": 7}
+    with running_server(dir=tmp_path) as server:
+        root = hub(mock_site, *(f"/page/{n}" for n in range(10)))
+        folder = {"NEARDUP_STATE_DIR": str(tmp_path / "folder")}
+        run(server, root, **folder, **key, CLOSESPIDER_ITEMCOUNT=2, CONCURRENT_REQUESTS=1)
+        server.kill()
+        with pytest.raises(SettingsError, match="the server of NEARDUP_BACKEND does not answer"):
+            run(server, root, **folder, **key)
+
+
+def test_a_worker_is_no_guest_in_the_folder_of_another(
+    server: RunningServer, mock_site: MockSite, tmp_path: Path
+) -> None:
+    settings = {"NEARDUP_STATE_DIR": str(tmp_path), "NEARDUP_KEY": 0}
+    owner = opened(tmp_path)
+    with pytest.raises(SettingsError, match="needs a folder of its own"):
+        run(server, hub(mock_site), **settings)
+    owner.close()
+    assert run(server, hub(mock_site), **settings).stats["finish_reason"] == "finished"
+
+
 def test_folder_and_server_note_how_far_a_crawl_is_while_it_runs(
     server: RunningServer, mock_site: MockSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1156,7 +1240,7 @@ def test_folder_and_server_note_how_far_a_crawl_is_while_it_runs(
     root, folder = hub(mock_site, "/page/1", "/page/2"), str(tmp_path)
     run(server, root, NEARDUP_STATE_DIR=folder, CONCURRENT_REQUESTS=1)
     noted = json.loads((tmp_path / "fleet_queue").read_bytes())
-    _, on_server, *_ = server.command("HGET", "{neardup}:q:folders", noted["folder"]).split()
+    _, on_server = server.command("GET", "{neardup}:q:folder:" + noted["folder"]).split()
     assert int(on_server) == noted["number"] > 2  # one when it began, one when it ended
 
 

@@ -154,12 +154,12 @@ def warn_of_refusals(counts: Mapping[str, Any]) -> None:
 
 def warn_of_known_lists(counts: Mapping[str, Any]) -> None:
     """Say that a fleet without FleetScheduler reads no list again, if nothing else was found."""
-    n = int(counts.get(stats.URLS_DROPPED, 0))
+    n = int(counts.get(stats.BACKEND_SEEN, 0))
     if n and not counts.get(stats.URLS_NEW):
         logger.warning(
-            "neardup: the fleet had fetched all %s URLs that this worker found, now or in an "
-            "earlier run, and reads none of them again, lists either: what is new behind them is "
-            "not found. For that, share the queue (SCHEDULER = "
+            "neardup: other workers had fetched all %s URLs that this one found, now or in an "
+            "earlier run. None is read again, lists either, so what is new behind them since an "
+            "earlier run is not found. For that, share the queue (SCHEDULER = "
             "'scrapy_neardup.scheduler.FleetScheduler'), or set NEARDUP_RECRAWL = 'changed'",
             f"{n:,}",
         )

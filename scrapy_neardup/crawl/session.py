@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
@@ -178,16 +177,22 @@ class CrawlSession:
         mark, fleet = QueueMark(self._folder), self._fleet
         shares = fleet is not None and has_fleet_scheduler(self._crawler)
         if fleet is None or not shares:
-            mark.check(None)
-        elif fleet.epoch is not None:  # the server answered
-            mark.check(fleet.epoch)
-            if not self.state.is_guest:
-                name = self._crawler.spidercls.name or ""
-                with suppress(FleetError):  # it answered a moment ago, and may not any more
-                    folder, number = mark.next
-                    mark.check_number(number, fleet.frontier(name).note(folder, number).result())
-                mark.set(name, fleet.epoch)
-        return mark if shares and not self.state.is_guest else None
+            mark.check(None, is_alone=True)
+            return None
+        if self.state.is_guest:
+            raise SettingsError(
+                f"another process has {self._folder.parent}, and a worker with FleetScheduler "
+                f"needs a folder of its own, which notes whether its requests are still on the "
+                f"server. Set another NEARDUP_STATE_DIR for each worker, or none"
+            )
+        mark.check(fleet.epoch)
+        if fleet.epoch is not None:
+            frontier = fleet.frontier(self._crawler.spidercls.name or "")
+            try:
+                mark.check_number(lambda name, number: frontier.note(name, number).result())
+            except FleetError:  # it answered a moment ago
+                mark.check(None)
+        return mark
 
     def check_shared_queue(self) -> None:
         """Raises SettingsError where no server can hold the queue that workers are to share."""
@@ -218,6 +223,7 @@ class CrawlSession:
         if self.disk_queues is not None:
             self._repeat(self.disk_queues.commit, COMMIT_INTERVAL_S)
         if self._queue_mark is not None:
+            self._begin_to_note_queue()
             self._repeat(self._begin_to_note_queue, NOTE_INTERVAL_S)
         if self.recrawl is not None:
             self._repeat(self.recrawl.flush, FLUSH_INTERVAL_S)
@@ -258,10 +264,12 @@ class CrawlSession:
 
     async def _note_queue(self) -> None:
         """Let the fleet's server and the folder note how far the crawl is."""
-        if self._queue_mark is None or self.fleet_queue is None:
+        mark, fleet = self._queue_mark, self._fleet
+        if mark is None or self.fleet_queue is None or fleet is None or fleet.epoch is None:
             return
         try:
-            await self.fleet_queue.note(self._queue_mark)
+            mark.begin(self._crawler.spidercls.name or "", fleet.epoch)
+            await self.fleet_queue.note(mark)
         except OSError:
             self.attempt.failed("state")
 

@@ -160,7 +160,7 @@ class SharedFrontier:
         return self.ask(call._replace(read=lambda answer: Left(*answer)))
 
     def note(self, folder: str, number: int) -> Future[int]:
-        """Let the server note a number of a state folder; which one it had before."""
+        """Let the server note the next number of a state folder; which one it has now."""
         return self.ask(self._call(scripts.NOTE, folder, number))
 
     def push(self, requests: Sequence[QueuedRequest]) -> Future[list[int]]:

@@ -23,7 +23,7 @@ KEYS[1], Q below, is the frontier of a fleet, in the slot of the fleet's heartbe
     Q:names          worker → spider
     Q:given          worker → number and ids of what it was given last
     Q:heard          worker → number of its last call that counts: see heard(); expires
-    Q:folders        state folder → the highest number that was noted of it: see NOTE
+    Q:folder:NAME    the highest number that was noted of a state folder: see NOTE; expires
     Q:owners         host → worker and spider; only while the worker has requests of it in hand
     Q:owned:WORKER   the same the other way round
     Q:wants:HOST     spiders whose requests wait and that do not own the host, the longest first
@@ -485,15 +485,17 @@ return {last}
 """
 )
 
-# ARGV: spider, worker, name of a state folder, its next number. Answer: the number that was noted
-# of it before. If that is less than what the folder has, the server has gone back to an older
-# state; it stays behind then.
+# ARGV: spider, worker, name of a state folder, its next number. Answer: the number that is noted of
+# it. If that is less than what the folder has, the server has gone back to an older state, and
+# stays behind. A full server notes no more.
 NOTE = (
     _FRONTIER
     + """
-local last = tonumber(call('HGET', Q .. ':folders', ARGV[3]) or '0')
-local number = tonumber(ARGV[4])
-if last == number - 1 then call('HSET', Q .. ':folders', ARGV[3], ARGV[4]) end
+local key, number, FOLDER_MS = Q .. ':folder:' .. ARGV[3], tonumber(ARGV[4]), 366 * 24 * 3600 * 1000
+local last = tonumber(call('GET', key) or '0')
+if last == number - 1 and not redis.pcall('SET', key, number, 'PX', FOLDER_MS).err then
+  last = number
+end
 return last
 """
 )

@@ -58,11 +58,13 @@ Push = tuple[list[Unsent], Future[list[int]]]  # the second: whether each is new
 class FleetQueue:
     """What FleetScheduler has in the place of a queue on disk. For the loop's thread.
 
-    `feed` is called while nothing waits, here or on the server, and other workers are busy.
+    `feed` is called while nothing waits, here or on the server, and other workers are busy;
+    `run_began` when this worker is given requests of another run than before.
     """
 
     _local: LocalRequests  # those that are not on the server
     feed: Callable[[], object] | None = None
+    run_began: Callable[[], None]
 
     def __init__(
         self,
@@ -100,6 +102,7 @@ class FleetQueue:
         order = "newest" if newest_first else "oldest"
         self._packing = QueuedRequests(self._frontier, crawler, urls, attempt, count_, order)
         self._losses = QueueLosses(self._frontier, fleet, count_)
+        self._run_id = b""
         self._n_left = 0  # requests of other workers that wait for the next run
         self._n_waiting: int | None = None  # for this one, at our end; None: not known
         self._timer = create_looping_call(self._look)
@@ -402,6 +405,7 @@ class FleetQueue:
 
     def _given(self, given: Given, was_idle: bool) -> None:
         self._frontier.taken()
+        self._note_run()
         found = [
             (row, self._attempt("frontier", self._packing.ready, row)) for row in given.requests
         ]
@@ -417,6 +421,11 @@ class FleetQueue:
             self._wake_engine()
         elif was_idle and not given.n_waiting and self.feed is not None:
             self._feed(self.feed)
+
+    def _note_run(self) -> None:
+        if self._run_id and self._run_id != self._frontier.run:
+            self.run_began()
+        self._run_id = self._frontier.run
 
     def _feed(self, feed: Callable[[], object]) -> None:
         assert self._crawler.engine

@@ -4,14 +4,15 @@ Under FleetScheduler a page is done once what it links waits on the server. If t
 or on another server, the folder would hide those pages, and with them all that only they link.
 
 So it is if the server is put back to an older state while no worker lives. To see that, the folder
-has a number, which the server notes before the folder does: when a crawl begins and ends, and every
-NOTE_INTERVAL_S between. A server that has a lower one forgot what was queued since.
+has a name and a number, which the server notes before the folder does: when a crawl begins and
+ends, and every NOTE_INTERVAL_S between. A server that has a lower one forgot what was queued since.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from secrets import token_hex
 
@@ -23,6 +24,9 @@ NAME = "fleet_queue"  # in the folder
 LOST = "lost"  # instead of an epoch: that queue lost requests
 FOLDER_BYTES = 8
 NOTE_INTERVAL_S = 10.0
+OTHER = "The pages behind them would never be fetched. Set another NEARDUP_STATE_DIR, or none"
+
+Note = Callable[[str, int], int]  # SharedFrontier.note(), and waits for the answer
 
 
 @dataclass(slots=True)
@@ -47,25 +51,33 @@ class QueueMark:
         self._path = folder / NAME
         self._noted = _read(self._path) if self._path.exists() else Noted()
 
-    def check(self, epoch: bytes | None) -> None:
-        """Raise SettingsError unless the queue is that of a fleet; None: the crawl has none."""
+    def check(self, epoch: bytes | None, is_alone: bool = False) -> None:
+        """Raise SettingsError unless the queue is that of a fleet; None: its server is silent.
+
+        is_alone: whether the crawl takes part in none.
+        """
         for spider, marked in self._noted.epochs.items():
             if epoch is None or marked != epoch.hex():
-                self._refuse(spider, _where(marked, epoch is None))
+                self._refuse(spider, _where(marked, is_alone, epoch is None))
 
-    def check_number(self, number: int, on_server: int) -> None:
-        """Raise SettingsError if requests are left on a server that has gone back; as agree()."""
-        if on_server + 1 < number:
+    def check_number(self, note: Note) -> None:
+        """Raise SettingsError if requests are left on a server that has gone back since.
+
+        Under a name that is new with every start: a copy of the folder may have the old one. Raises
+        FleetError if the server does not answer, OSError.
+        """
+        number = self._noted.number + 1
+        if self._noted.number and note(self._noted.folder, number) + 1 < number:
             for spider in self._noted.epochs:
-                self._refuse(spider, "the server has gone back to an older state since")
-            self._write(Noted())  # nothing waits there: it does not matter
-        self.agree(number, on_server)
+                self._refuse(spider, f"the server has gone back to an older state since. {OTHER}")
+        fresh = Noted(self._noted.epochs)
+        if note(fresh.folder, 1) == 1:
+            self._write(replace(fresh, number=1))
 
     def _refuse(self, spider: str, why: str) -> None:
         raise SettingsError(
             f"{self._path.parent} calls pages seen whose links waited in the queue of "
-            f"a fleet, where spider {spider!r} left them, and {why}. The pages behind them would "
-            f"never be fetched. Set another NEARDUP_STATE_DIR, or none"
+            f"a fleet, where spider {spider!r} left them, and {why}"
         )
 
     @property
@@ -74,13 +86,15 @@ class QueueMark:
         return self._noted.folder, self._noted.number + 1
 
     def agree(self, number: int, on_server: int) -> None:
-        """The server was asked to note a number; unless it has gone back, the folder does, too.
-
-        on_server: what it had noted before. Raises OSError.
-        """
-        if number > self._noted.number and on_server + 1 >= number:
+        """Note a number if the server has noted it. Raises OSError."""
+        if self._noted.number < number <= on_server:
             self._noted.number = number
             self._write(self._noted)
+
+    def begin(self, spider: str, epoch: bytes) -> None:
+        """A spider may leave requests in the queue of a fleet from now on. Raises OSError."""
+        if spider not in self._noted.epochs:
+            self.set(spider, epoch)
 
     def set(self, spider: str, epoch: bytes | None) -> None:
         """A spider leaves requests in the queue of a fleet; None: that has lost some of them.
@@ -113,9 +127,11 @@ def _read(path: Path) -> Noted:
         return Noted({"?": LOST})
 
 
-def _where(marked: str, is_alone: bool) -> str:
+def _where(marked: str, is_alone: bool, is_silent: bool) -> str:
     if marked == LOST:
-        return "that queue has lost requests"
+        return f"that queue has lost requests. {OTHER}"
     if is_alone:
-        return "this crawl does not take part in that fleet (NEARDUP_BACKEND, SCHEDULER)"
-    return "the server and prefix of NEARDUP_BACKEND do not have it, or not any more"
+        return f"this crawl does not take part in that fleet (NEARDUP_BACKEND, SCHEDULER). {OTHER}"
+    if is_silent:
+        return "the server of NEARDUP_BACKEND does not answer. Start the crawl when it does"
+    return f"the server and prefix of NEARDUP_BACKEND do not have it, or not any more. {OTHER}"

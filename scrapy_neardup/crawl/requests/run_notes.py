@@ -23,6 +23,11 @@ class RunNotes:
         self._attempt = attempt
         self._has_failed = False
 
+    def clear(self) -> None:
+        """Another run begins."""
+        self._queued.clear()
+        self._elsewhere.clear()
+
     def note(self, name: bytes) -> None:
         """Note a name, for may_have()."""
         if self._attempt("filter", self._queued.add, name) is None:

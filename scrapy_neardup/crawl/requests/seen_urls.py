@@ -426,6 +426,10 @@ class SeenUrls:
         names = self._names.pop(key, ()) if self._names else ()
         self._delivery.put(self._delivered, key, names)
 
+    def run_began(self) -> None:
+        """This worker outlives a run of its fleet: what that asked for, another one asks for."""
+        self._notes.clear()
+
     def requests_lost(self) -> None:
         """What was found on pages that are done, but not delivered, may be lost: the next crawl is
         to read them again.
