@@ -92,7 +92,7 @@ def calls_of(site: MockSite, make: Callable[[int], Request], n: int) -> int:
 
 @pytest.mark.parametrize(
     ("kind", "bound"),
-    [("new", 946), ("near", 1136), ("copy", 782), ("no-items", 223), ("links", 1461)],
+    [("new", 946), ("near", 1136), ("copy", 786), ("no-items", 223), ("links", 1465)],
 )
 def test_a_response_takes_no_more_calls_than(mock_site: MockSite, kind: str, bound: int) -> None:
     def request(i: int) -> Request:
