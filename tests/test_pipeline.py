@@ -219,6 +219,12 @@ CHINESE = "".join(chr(0x4E8C + 7 * n) for n in range(200))
         ("$5 million", "$5 billion"),
         ("if <math><mi>x<mo>&lt;<mi>y</math> is", "if <math><mi>x<mo>&gt;<mi>y</math> is"),
         ("part iii says", "part xiii says"),
+        ("of twenty-one men", "of twenty-two men"),
+        (
+            "at https://pl.wikipedia.org/wiki/Łódź_Fabryczna_oak for",
+            "at https://pl.wikipedia.org/wiki/Łódź_Fabryczna_ash for",
+        ),
+        ("…型号AX-R…", "…型号AX-Q…"),
         ("…可以…", "…不可以…"),
         ("…价格500元…", "…价格530元…"),
         ("…壹…", "…贰…"),
@@ -245,6 +251,7 @@ def test_of_whole_pages_facts_count_wherever_they_stand(
             "<article><header>8 February 2027</header>A talk.</article>",
             "<article><header>1 September 2027</header>A talk.</article>",
         ),
+        ("<main><aside>cold 1041</aside></main>", "<main><aside>warm 1290</aside></main>"),
     ],
 )
 def test_of_whole_pages_a_fact_counts_though_other_words_differ_around_it_and_elsewhere(

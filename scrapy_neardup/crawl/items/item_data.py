@@ -50,21 +50,35 @@ UNSPACED_NEGATION = re.compile(
 UNSPACED_NUMBER = re.compile(
     "[〇零一二三四五六七八九十百千万萬億亿兆壱弐参兩两廿卅壹贰貳叁參肆伍陆陸柒捌玖拾佰仟]+"
 )
-NUMBER = re.compile(r"\d+(?:[.,:]\d+)*+")
+UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+    "\U00020000-\U0003ffff]"
+)  # Thai to Khmer, kana, Han
+AMONG_UNSPACED = re.compile(r"[!-~]++|\d++")  # a model, a price, an address
 ROMAN = re.compile("(?=..)c{0,3}(?:xc|xl|l?x{0,3})(?:ix|iv|v?i{0,3})")  # "(iii)", "part xi"
 # Numbers in words, but for one, which is an article in many languages; and words of several.
 NUMBER_WORDS = frozenset(
     (
         "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
         "sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety "
-        "hundred thousand million billion half twice zwei drei vier fünf sechs sieben acht neun "
-        "zehn elf zwölf zwanzig dreißig vierzig fünfzig hundert tausend millionen halb "
-        "deux trois quatre cinq sept huit neuf dix onze douze quinze vingt trente quarante "
-        "cinquante soixante cent mille demi dos tres cuatro cinco seis siete ocho nueve diez once "
-        "doce quince veinte treinta cuarenta cincuenta cien mil medio due tre quattro cinque sei "
-        "sette otto nove dieci undici dodici venti trenta quaranta cinquanta cento mezzo "
-        "dois três quatro sete oito dez onze doze vinte trinta quarenta cinquenta meio "
-        "twee drie vijf zes zeven acht negen tien twaalf twintig dertig honderd duizend"
+        "hundred hundreds thousand thousands million millions billion billions trillion zero dozen "
+        "dozens half twice third fourth fifth sixth seventh eighth ninth tenth "
+        "null zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn "
+        "sechzehn siebzehn achtzehn neunzehn zwanzig dreißig vierzig fünfzig sechzig siebzig "
+        "achtzig neunzig hundert tausend million millionen milliarde milliarden halb "
+        "zéro deux trois quatre cinq sept huit neuf dix onze douze treize quatorze quinze seize "
+        "vingt trente quarante cinquante soixante cent mille milliard milliards demi "
+        "cero dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince "
+        "dieciséis diecisiete dieciocho diecinueve veinte treinta cuarenta cincuenta sesenta "
+        "setenta ochenta noventa cien ciento doscientos trescientos quinientos mil millón millones "
+        "medio due tre quattro cinque sei sette otto nove dieci undici dodici tredici quattordici "
+        "quindici sedici diciassette diciotto diciannove venti trenta quaranta cinquanta sessanta "
+        "settanta ottanta novanta cento mila milione milioni miliardo miliardi mezzo "
+        "dois três quatro sete oito dez onze doze treze catorze quinze dezesseis dezessete dezoito "
+        "dezenove vinte trinta quarenta cinquenta sessenta setenta oitenta noventa cem milhão "
+        "milhões meio nul twee drie vijf zes zeven acht negen tien twaalf dertien veertien "
+        "vijftien zestien zeventien achttien negentien twintig dertig veertig vijftig zestig "
+        "zeventig tachtig negentig honderd duizend miljoen miljard"
     )
     .casefold()
     .split()
@@ -484,12 +498,12 @@ def facts_of(text: str) -> list[str]:
 def stated(text: str, key: bytes) -> int:
     """A digest of the facts of a page's text, by which items that hold the page are compared.
 
-    Of text without spaces only negations and numbers count.
+    Of text without spaces only negations, numbers and what is in ASCII count.
     """
     parts: list[str] = []
     for fact in facts_of(text[:MAX_CHARS]):
-        is_unspaced = len(fact) > MAX_WORD and not fact.isascii()
-        parts += NUMBER.findall(fact) if is_unspaced else [fact]
+        is_unspaced = len(fact) > MAX_WORD and UNSPACED.search(fact)
+        parts += AMONG_UNSPACED.findall(fact) if is_unspaced else [fact]
     return _digest(_joined([_raw(part) for part in parts]), key)
 
 
@@ -504,6 +518,8 @@ def _is_fact(word: str) -> bool:
             return True
         return _has_inner_capitals(word)
     if word.endswith(("n't", "n’t")):
+        return True
+    if "-" in word and not NUMBER_WORDS.isdisjoint(word.casefold().split("-")):  # twenty-one
         return True
     if not (word[0].isalpha() and word[-1].isalpha()) or any(map(str.isdigit, word)):
         return True

@@ -195,23 +195,25 @@ def visible_text(response: Response) -> str | None:
 
 # What stands around the text of a page; but for the first, not within a part of it: the header of
 # an article has its date.
-AROUND, PARTS = ("nav", "header", "footer", "aside"), ("article", "section")
+AROUND, PARTS = ("nav", "header", "footer", "aside"), ("main", "article", "section", "blockquote")
+MOSTLY = 0.5  # of a page's text, which stands around nothing
 
 
 def text_without_navigation(response: Response) -> str:
     """The same without what stands around a page's own text: navigation, and headers, footers and
-    asides that are no part of an article or a section.
+    asides that are in none of PARTS. All of a page of which little else is left.
 
     Takes them out of the response's tree, so give it a copy of a response that others use.
     """
     if not isinstance(response, (HtmlResponse, XmlResponse)) or not response.body:
         return visible_text(response) or ""
     root = _tree(response)
+    text: str = kernels.markup.visible_text(root)
     for element in list(_around(root)):
         element.tag = AROUND[0]
     etree.strip_elements(root, AROUND[0], with_tail=False)
-    text: str = kernels.markup.visible_text(root)
-    return text
+    own: str = kernels.markup.visible_text(root)
+    return text if len(own) < MOSTLY * len(text) else own
 
 
 def _around(root: etree._Element) -> Iterator[etree._Element]:
