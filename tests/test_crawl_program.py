@@ -45,11 +45,10 @@ def test_the_code_of_a_project_is_all_that_lies_beside_the_spiders_package(
     ("module", "read"),
     [
         ("shopbot.spiders", "BRANDS = {}"),
-        ("shopbot.brands", "BRANDS = {}"),
         ("shopbot.spiders", "    brands = {}"),
     ],
 )
-def test_data_that_modules_of_the_project_read_when_they_are_loaded_are_told(
+def test_data_that_the_spiders_module_reads_when_it_is_loaded_are_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, read: str
 ) -> None:
     data = "set(json.loads((Path(__file__).parent / 'brands.json').read_text()))"

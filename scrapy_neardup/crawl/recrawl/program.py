@@ -46,10 +46,11 @@ NAMES_DEPTH = re.compile(rb"[\"']depth[\"']")
 class Program:
     """Digests: equal ones say that a callback does with the same page what it did before.
 
-    They tell apart: the code of the spider's project, as it is on disk, and what its modules hold;
-    the spider's attributes when the crawl begins, which hold its arguments; the settings above, and
-    the project's own; a request's callback, cb_kwargs, meta, flags, cookies, headers, and what its
-    URL says beside the page's key. They do not tell what comes from elsewhere.
+    They tell apart: the code of the spider's project, as it is on disk, and what the spider's
+    modules hold; the spider's attributes when the crawl begins, which hold its arguments; the
+    settings above, and the project's own; a request's callback, cb_kwargs, meta, flags, cookies,
+    headers, and what its URL says beside the page's key. They do not tell what comes from
+    elsewhere.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -157,12 +158,13 @@ def code_of(spider: type) -> str | None:
 
 
 def constants_of(spider: type) -> list[str]:
-    """What modules of the spider's project, and the spider's classes, hold when the crawl begins.
+    """What the spider's own modules and classes hold when the crawl begins.
 
-    They may have read it from a file. Of settings those are told that are in use.
+    They may have read it from a file. Of settings those are told that are in use. Not what other
+    modules of the project hold: there may be hundreds.
     """
     classes = own_classes(spider)
-    names = _modules_of([kind.__module__ for kind in classes])
+    names = sorted({kind.__module__ for kind in classes})
     holders: list[ModuleType | type] = [
         *(sys.modules[name] for name in names if name != os.environ.get(ENVVAR)),
         *classes,
