@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,10 @@ from mock_site import MockSite, running_site
 # Examples have no deadline, for machines are busy; where CI is set, they are the same in each run.
 settings.register_profile("steady", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("steady")
+
+# What a crawl that could not start leaves open is told when the garbage collector comes: within
+# any test, of which some look at the log.
+logging.getLogger("asyncio").addFilter(lambda record: "Unclosed" not in record.getMessage())
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
