@@ -141,20 +141,27 @@ def test_the_next_crawl_finds_what_is_new_behind_pages_that_brought_no_item(
     assert mock_site.gets("/leaf/1") == 1
 
 
-class Staying(OfLeaves):
+class WhenIdle(Spider):
+    """Calls its idle() when there is nothing left to do."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.idle, signal=signals.spider_idle)
+        return spider
+
+    def idle(self) -> None:
+        raise NotImplementedError
+
+
+class Staying(WhenIdle, OfLeaves):
     """Ends its run when it has nothing left to do, begins another, and goes on with that."""
 
     server: RunningServer
     site: MockSite
     runs = 1
 
-    @classmethod
-    def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
-        spider = super().from_crawler(crawler, *args, **kwargs)
-        crawler.signals.connect(spider.spider_idle, signal=signals.spider_idle)
-        return spider
-
-    def spider_idle(self) -> None:
+    def idle(self) -> None:
         if self.runs == 1:
             self.runs = 2
             self.server.command("HSET", "{neardup}:q:s:links:run", "id", "2")
@@ -1498,16 +1505,10 @@ def test_a_crawl_without_its_server_waits_and_what_it_leaves_is_for_the_next_run
     assert {*kept(first, mock_site), *kept(second, mock_site)} == {"/hub", *pages}
 
 
-class Asking(Links):
+class Asking(WhenIdle, Links):
     """Asks for more when there is nothing left to do."""
 
     more: str
-
-    @classmethod
-    def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
-        spider = super().from_crawler(crawler, *args, **kwargs)
-        crawler.signals.connect(spider.idle, signal=signals.spider_idle)
-        return spider
 
     def idle(self) -> None:
         if self.more:
