@@ -368,7 +368,7 @@ class CrawlSession:
             return
         spider = self._crawler.spidercls.name or ""
         if queue.has_forgotten:
-            mark.set(spider, None)
+            mark.lost(spider)
         elif self._reason == "finished" and not queue.n_left:
             mark.remove(spider)
 

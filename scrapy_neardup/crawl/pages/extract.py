@@ -209,7 +209,10 @@ def text_without_navigation(response: Response) -> str:
         return visible_text(response) or ""
     root = _tree(response)
     text: str = kernels.markup.visible_text(root)
-    for element in list(_around(root)):
+    around = list(_around(root))
+    if not around:
+        return text
+    for element in around:
         element.tag = AROUND[0]
     etree.strip_elements(root, AROUND[0], with_tail=False)
     own: str = kernels.markup.visible_text(root)

@@ -94,17 +94,15 @@ class QueueMark:
     def begin(self, spider: str, epoch: bytes) -> None:
         """A spider may leave requests in the queue of a fleet from now on. Raises OSError."""
         if spider not in self._noted.epochs:
-            self.set(spider, epoch)
+            self._mark(spider, epoch.hex())
 
-    def set(self, spider: str, epoch: bytes | None) -> None:
-        """A spider leaves requests in the queue of a fleet; None: that has lost some of them.
+    def lost(self, spider: str) -> None:
+        """The queue has lost requests of a spider. Raises OSError."""
+        self._mark(spider, LOST)
 
-        Raises OSError.
-        """
-        marked = LOST if epoch is None else epoch.hex()
-        if self._noted.epochs.get(spider) != marked:
-            self._noted.epochs[spider] = marked
-            self._write(self._noted)
+    def _mark(self, spider: str, where: str) -> None:
+        self._noted.epochs[spider] = where
+        self._write(self._noted)
 
     def remove(self, spider: str) -> None:
         """All that a spider queued was made. Raises OSError."""

@@ -149,7 +149,7 @@ def code_of(spider: type) -> str | None:
     """
     own = [kind.__module__ for kind in own_classes(spider)]
     digest = blake2b(f"{spider.__module__}.{spider.__qualname__}".encode(), digest_size=16)
-    for name in _modules_of(own):
+    for name in sorted({*own, *_of_project(own)}):
         code = source_of(name)
         if code is None and name in own:
             return None
@@ -182,11 +182,6 @@ def _data_in(holder: ModuleType | type) -> dict[str, Any]:
 
 def _is_code(value: Any) -> bool:
     return callable(value) or type(value) is ModuleType
-
-
-def _modules_of(own: list[str]) -> list[str]:
-    """Loaded modules of the project of some, in order."""
-    return sorted({*own, *_of_project(own)})
 
 
 def _of_project(own: list[str]) -> list[str]:

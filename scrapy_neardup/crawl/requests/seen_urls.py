@@ -440,12 +440,13 @@ class SeenUrls:
         self._undelivered.discard(key)
         if key in self._incomplete:
             return
+        is_by_longer = self._keys.has_any_longer and self._notes.may_have(key + BY_LONGER)
+        names = *names, *([key + BY_LONGER] if is_by_longer else ())
         if self._reads_lists_again and not self._notes.has(WITH_ITEM + key):
             self._led_on(key, names)
             return
-        if self._keys.has_any_longer and self._notes.may_have(key + BY_LONGER):
+        if is_by_longer:
             self._state.url_done(key + BY_LONGER + self._owner)
-            names = *names, key + BY_LONGER
         layer = self._state.url_done(key + self._owner)  # last: in a full filter it needs the other
         if self._visits is not None:
             self._visits.done(key_of(key))
@@ -464,6 +465,5 @@ class SeenUrls:
         else:
             self._notes.is_first(LED_ON + key)
         if self._fleet is not None:
-            is_by_longer = self._keys.has_any_longer and self._notes.may_have(key + BY_LONGER)
-            self._fleet.mark_in_run((*names, *([key + BY_LONGER] if is_by_longer else ()), key))
+            self._fleet.mark_in_run((*names, key))
         self._count(stats.URLS_LED_ON)
