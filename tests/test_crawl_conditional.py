@@ -20,6 +20,8 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
+from scrapy.linkextractors import LinkExtractor
+from scrapy.spiders import CrawlSpider, Rule
 
 from scrapy_neardup.crawl.recrawl import conditional
 from scrapy_neardup.crawl.recrawl.conditional import Validators
@@ -76,6 +78,34 @@ def test_an_unchanged_page_is_not_downloaded_and_its_links_are_followed(
     assert third.items == []
     assert found(third) == {"unchanged": N + 2}
     assert unread(third) == N + 1
+
+
+class Rules(CrawlSpider):
+    """Follows links as most spiders do: Scrapy hands on what each of them says."""
+
+    name = "shop"
+    seed: str
+    outcome: Outcome
+    rules = (Rule(LinkExtractor(), callback="parse_thing", follow=True),)
+
+    async def start(self) -> Any:
+        yield Request(self.seed)
+
+    def parse_thing(self, response: Response, **_: Any) -> Iterator[Any]:
+        if price := response.css(".price::text").get():
+            yield {"url": response.url, "price": price}
+
+
+def test_links_that_a_rule_found_are_followed_behind_an_unchanged_page(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    add_shop(mock_site)
+    assert len(recrawl(mock_site, tmp_path, Rules).items) == N
+    add(mock_site, "/p/3", product(3, price="11.00"))
+    second = recrawl(mock_site, tmp_path, Rules)
+    assert second.urls == [mock_site.url("/p/3")]
+    # Read are the two pages that hand on what their links say, and one as the host's first.
+    assert unread(second) == N - 2
 
 
 def test_a_new_link_behind_an_unchanged_page_is_found(mock_site: MockSite, tmp_path: Path) -> None:

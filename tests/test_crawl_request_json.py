@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scrapy import Request, Spider
-from scrapy.http import FormRequest, JsonRequest
+from scrapy.http import FormRequest, HtmlResponse, JsonRequest
+from scrapy.linkextractors import LinkExtractor
 
 from scrapy_neardup.crawl.queues.request_json import request_from_json, request_to_json
 
@@ -69,6 +70,13 @@ def test_a_subclass_comes_back_as_such() -> None:
     back = again(JsonRequest("https://a.example/", data={"a": 1}))
     assert type(back) is JsonRequest
     assert back.body == b'{"a": 1}'
+
+
+def test_the_text_of_a_link_comes_back_as_a_string() -> None:
+    page = HtmlResponse("https://a.example/", body=b"<a href=/b>Next</a>", encoding="utf-8")
+    (link,) = LinkExtractor().extract_links(page)
+    back = again(Request(link.url, meta={"link_text": link.text}))
+    assert back.meta == {"link_text": "Next"}
 
 
 class Name(str):

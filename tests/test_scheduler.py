@@ -19,6 +19,8 @@ from scrapy.crawler import Crawler
 from scrapy.dupefilters import RFPDupeFilter
 from scrapy.exceptions import CloseSpider, DontCloseSpider
 from scrapy.http import Response
+from scrapy.linkextractors import LinkExtractor
+from scrapy.spiders import CrawlSpider, Rule
 
 pytest.importorskip("redis", reason="the extra `redis` is not installed")
 
@@ -226,6 +228,25 @@ def test_requests_that_cannot_be_written_as_json_stay_with_the_worker(
     assert kept(outcome, mock_site) == Counter(["/hub", "/page/1", "/page/2"])
     assert outcome.stats["scheduler/unserializable"] == 2
     assert outcome.stat("frontier/pushed") == 1
+
+
+class Rules(Links, CrawlSpider):
+    """Scrapy hands on what each link says."""
+
+    rules = (Rule(LinkExtractor(), callback="parse_page"),)
+    parse = CrawlSpider.parse
+
+    def parse_page(self, response: Response, **_: Any) -> Iterator[Any]:
+        yield {"url": response.url}
+
+
+def test_requests_for_links_that_a_rule_found_are_shared(
+    server: RunningServer, mock_site: MockSite
+) -> None:
+    outcome = run(server, hub(mock_site, "/page/1", "/page/2"), Rules)
+    assert kept(outcome, mock_site) == Counter(["/page/1", "/page/2"])
+    assert "scheduler/unserializable" not in outcome.stats
+    assert outcome.stat("frontier/pushed") == 3
 
 
 class LocalStart(Local):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from lxml.etree import _ElementUnicodeResult
 from scrapy import Spider
 from scrapy.http import Request
 from scrapy.utils.misc import load_object
@@ -66,7 +67,8 @@ def plain(fields: dict[str, Any]) -> dict[str, Any]:
     """What Request.to_dict() gave, of types that JSON has, sharing nothing that can change.
 
     Raises ValueError for what does not come back as it was: objects, subclasses of the types of
-    JSON, values that hold themselves.
+    JSON, values that hold themselves. A string of lxml, as which a CrawlSpider hands on what a link
+    says, becomes a plain one.
     """
     try:
         found: dict[str, Any] = _to_json(fields)
@@ -95,6 +97,8 @@ def _to_json(value: Any) -> Any:
     kind = type(value)
     if kind in PLAIN:
         return value
+    if kind is _ElementUnicodeResult:
+        return str(value)
     if kind is bytes:
         return {BYTES: value.decode("latin-1")}
     if kind is list:
