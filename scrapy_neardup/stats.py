@@ -327,6 +327,11 @@ RECRAWL_ASKED = key(
 RECRAWL_NOT_DOWNLOADED = key(
     "recrawl/not_downloaded", "pages that are unchanged, as their server answered (304)"
 )
+RECRAWL_OTHER_PROGRAM = key(
+    "recrawl/other_program",
+    "known pages that were read in full because the spider's code, arguments, attributes or "
+    "settings, or what the request hands on, are not as at the last visit",
+)
 RECRAWL_READ_TWICE = key(
     "recrawl/read_twice",
     "pages read once more at once, to see what varies on their host without a change",

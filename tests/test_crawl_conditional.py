@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from email.utils import formatdate
 from hashlib import blake2b
 from itertools import product as pairs
@@ -563,6 +564,26 @@ def test_a_spider_with_attributes_of_other_contents_reads_the_pages(
         caplog.clear()
         assert unread(recrawl(mock_site, tmp_path, Choosy)) == expected
     assert "'wanted' (_io.StringIO)" in caplog.text
+
+
+def test_a_spider_that_holds_the_time_of_the_crawl_is_said_to_be_why_pages_are_read(
+    mock_site: MockSite, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Timed(Shop):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            self.started = datetime.now(UTC)
+
+    add_shop(mock_site)
+    caplog.set_level("INFO")
+    assert recrawl(mock_site, tmp_path, Timed).stat("recrawl/other_program") == 0
+    assert "depend on" not in caplog.text
+    second = recrawl(mock_site, tmp_path, Timed)
+    assert unread(second) == 0
+    assert second.stat("recrawl/other_program") == N + 2
+    assert f"{N + 2} known pages were read in full, since what their callbacks depend on" in (
+        caplog.text
+    )
 
 
 def test_a_spider_with_other_settings_of_its_own_reads_the_pages(

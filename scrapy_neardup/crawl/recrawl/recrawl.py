@@ -490,6 +490,9 @@ class Recrawl:
         if not goes_on:
             logger.info("neardup: %s", in_words(counts, n_trusted, n_not_due))
         told = {stats.RECRAWL_PAGES.format(s.word): counts.get(s, 0) for s in Status}
+        if n_read := self.unread.n_of_other_programs:
+            told[stats.RECRAWL_OTHER_PROGRAM] = n_read
+            _log_other_programs(n_read)
         if n_foreign := self._visits.n_foreign:
             told[stats.RECRAWL_FOREIGN] = n_foreign
         if n_forgotten := self._visits.n_forgotten:
@@ -497,3 +500,12 @@ class Recrawl:
         if self._revisits is not None:
             told[stats.RECRAWL_NOT_DUE] = n_not_due
         return told | {stats.RECRAWL_NOT_DOWNLOADED: n_trusted}
+
+
+def _log_other_programs(n_pages: int) -> None:
+    logger.info(
+        "neardup: %d known pages were read in full, since what their callbacks depend on is not as "
+        "it was at the last visit: the spider's code, arguments, attributes or settings, or what "
+        "requests hand on. If every crawl says so, one of these may hold the time of the crawl",
+        n_pages,
+    )

@@ -83,6 +83,7 @@ class UnreadPages:
         self._recorder = recorder
         self._prunes = not settings.follow_duplicates
         self._program = Program(crawler)
+        self.n_of_other_programs = 0  # pages read for nothing but that
         self._programs: WeakKeyDictionary[Request, bytes] = WeakKeyDictionary()
         self._unread: WeakKeyDictionary[Request, Unread] = WeakKeyDictionary()
         self._not_due: WeakSet[Request] = WeakSet()  # answered so, which is still to come to us
@@ -101,7 +102,10 @@ class UnreadPages:
         if not self._memory.lets_pages_go_unread:
             return None
         visit = self._earlier(request)
-        if visit is None or visit.program != program or not self._may_go_unread(request, visit):
+        if visit is None or not self._may_go_unread(request, visit):
+            return None
+        if visit.program != program:
+            self.n_of_other_programs += 1
             return None
         if self._is_to_wait(request, visit):
             self._not_due.add(request)
