@@ -383,6 +383,7 @@ LONG = "a description of something " * 50
         ("write to ann@x.example", "write to bob@x.example"),
         ("see //x.example/red", "see //x.example/blue"),
         ("code aB", "code AB"),
+        ("at –5 degrees", "at 5 degrees"),
         ("so it is", "so it is not"),
         ("x" * 40 + "y", "x" * 40 + "z"),
         ("holds A♠K now", "holds A♥K now"),

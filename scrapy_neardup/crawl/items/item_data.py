@@ -99,7 +99,7 @@ TRACKING = re.compile(r"affiliat|referr|partner|deep_?link|track|campaign|utm", 
 # What joins the parts of an address, a path or a name in a program.
 JOINT = re.compile(r"[@/\\_=&+#~$%^*<>|()\[\]{}\"]|\w[.:]+\w")
 MAX_WORD = 30  # letters; a longer one is a code
-EDGES = ".,;:!?'\"()[]{}<>|…–—"
+EDGES = ".,;:!?'\"()[]{}<>|…—"
 BRACKETED = re.compile(r"\([^\w\s()]*+\d[\d.,]*+[^\w\s()]*+\)")
 
 # What stands for a value that echoes the visit. No encoded value begins with these bytes. Behind
@@ -488,7 +488,7 @@ def facts_of(text: str) -> list[str]:
     (`aB`), addresses, paths and capitals differ, or numbers in brackets: a loss of 500 is written
     as (500).
     """
-    words = (word.strip(EDGES) for word in text.split())
+    words = (word.strip(EDGES) for word in text.replace("–", "-").split())  # –5 is -5
     facts = [word for word in words if word and _is_fact(word)] + BRACKETED.findall(text)
     if text.isascii():
         return facts

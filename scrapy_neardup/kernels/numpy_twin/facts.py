@@ -20,16 +20,18 @@ from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array, U32
 from scrapy_neardup.kernels.numpy_twin.mix import GOLDEN, fmix64
 from scrapy_neardup.kernels.numpy_twin.words import WORD_CATEGORIES, composing, normal_pieces
 
-EDGE = frozenset(".,;:!?¡¿\"'`´‘’“”„«»‹›()[]{}…·•–—|¶")  # punctuation around a word
+EDGE = frozenset(".,;:!?¡¿\"'`´‘’“”„«»‹›()[]{}…·•—|¶")  # punctuation around a word
 ENDERS = frozenset(".!?;:…。！？")  # of sentences, where a space follows
 # Of these every one in a token counts, as a digit does: "Rome→Oslo" denies "Rome←Oslo", and "@"
 # makes an address. In ASCII, those that Unicode calls punctuation.
 SYMBOL_CATEGORIES = frozenset({"Sc", "Sm", "So", "Co"})  # Co: icons of a font, or hidden digits
 ASCII_SYMBOLS = frozenset("#%&*@^\\")
 AT_ENDS = frozenset("-/=")  # count at the ends of a token only: co-op, and/or, name=value
-# What is a fact where it stands alone: C (or C++), size M, vitamin D, a < b. The other letters are
-# words of some language: a, i, e, y, Polish w and z, Czech k and v.
-FACTS_ALONE = frozenset("bcdfghjlmnpqrstx<>")
+# What is a fact where it stands alone: C (or C++), size M, vitamin D, a < b, α. The other letters
+# are words of some language: a, i, e, y, Polish w and z, Czech k and v, Greek η and ω, Russian ж.
+FACTS_ALONE = frozenset(
+    "bcdfghjlmnpqrstx<>αβγδεζθικλμνξπρσςτυφχψгдлмнпртфхцчшщэюאבגדהוזחטיכלמנסעפצקרשת"
+)
 NO_SYMBOLS = frozenset("<>|")  # "Map<K, V>" says the same wherever its line is broken
 NUMBER_CATEGORIES = frozenset({"Nd", "Nl", "No"})  # 5, Ⅷ and ²
 # The only format characters that change what is read: joiners, and the letters that tell the flags
@@ -432,7 +434,9 @@ def entry(char: str) -> int:
 
 
 def _narrow(char: str) -> str:
-    """A character of full or half width in the usual one."""
+    """A character of full or half width in the usual one; an en dash, as in –5, as a hyphen."""
+    if char == "–":
+        return "-"
     form, _, code = unicodedata.decomposition(char).partition(" ")
     return chr(int(code, 16)) if form in ("<wide>", "<narrow>") else char
 
