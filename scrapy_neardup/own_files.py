@@ -1,4 +1,4 @@
-"""Files and folders that we write to: whose they are, and how one is set aside."""
+"""Files and folders that we write to: whose they are, how one is made, and how one is set aside."""
 
 from __future__ import annotations
 
@@ -70,6 +70,19 @@ def require_own(folder: Path) -> None:
             f"any user may write to {folder}, and could make a crawl skip what it has not seen: "
             f"chmod o-w {folder}"
         )
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and its parents, so that a loss of power leaves it. Raises OSError.
+
+    Whatever the umask, a group may share it at most: require_own() refuses what any user may write
+    to, as under `umask 000` in a container.
+    """
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    for path in reversed(missing):
+        path.mkdir(mode=0o775, exist_ok=True)
+    for path in missing:
+        sync_folder(path.parent)
 
 
 def set_aside(path: Path, *suffixes: str) -> Path:

@@ -26,9 +26,10 @@ from scrapy_neardup.offline.dedup.job import DedupJob
 from scrapy_neardup.offline.dedup.record import InputLimits
 from scrapy_neardup.offline.dedup.run import dedup
 from scrapy_neardup.offline.dedup.writing import cut_back
-from scrapy_neardup.own_files import NotOurFile, refuse_links, refuse_links_below
+from scrapy_neardup.own_files import NotOurFile, refuse_links, refuse_links_below, require_own
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state.skipped import SkippedRequests
+from scrapy_neardup.state.store import Store
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="links need rights there")
 
@@ -249,3 +250,19 @@ def test_code_is_not_taken_from_a_folder_that_others_may_write_to(
     folder.chmod(0o770)
     with pytest.raises(EngineUnavailable, match="others may write to"):
         rtl_build.library(Design(), lambda warning: None)
+
+
+@pytest.fixture
+def no_umask() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("no_umask")
+def test_the_folders_that_we_make_are_ours_without_an_umask(tmp_path: Path) -> None:
+    state = tmp_path / "crawls" / "state"
+    Store(state, fsync="no").close()
+    LedgerWriter(state / "ledger", "all", rules={}).close()
+    for folder in (state.parent, state, state / "ledger"):
+        require_own(folder)

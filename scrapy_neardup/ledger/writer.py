@@ -32,7 +32,7 @@ from scrapy_neardup.ledger.schema import (
     url_hash,
     url_id,
 )
-from scrapy_neardup.own_files import refuse_links, set_aside
+from scrapy_neardup.own_files import make_folder, refuse_links, set_aside
 from scrapy_neardup.sqlite_files import WRITTEN_BESIDE
 
 logger = logging.getLogger(__name__)
@@ -227,7 +227,7 @@ class LedgerWriter:
     def _open_file(self) -> None:
         """Open the newest file, or begin the first, and enter this run in it."""
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self.folder)
             files = ledger_files(self.folder)
             path = files[-1] if files else self.folder / "000001.sqlite"
             # Before SQLite opens it even to read: it would roll a journal beside it back into it.

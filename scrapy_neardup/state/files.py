@@ -40,12 +40,3 @@ def write_all(fd: int, data: bytes | memoryview) -> None:
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(fd, rest) :]
-
-
-def make_folder(folder: Path) -> None:
-    """Make a folder, and its parents, so that a loss of power leaves it. Raises OSError."""
-    missing = [folder, *folder.parents]
-    missing = [path for path in missing if not path.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in missing:
-        sync_folder(path.parent)

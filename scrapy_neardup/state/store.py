@@ -20,8 +20,8 @@ from secrets import randbits
 from typing import Any, NamedTuple
 
 from scrapy_neardup.errors import DamagedFile, StateError, StateLocked
-from scrapy_neardup.own_files import require_own, sync_folder
-from scrapy_neardup.state.files import TEMPORARY, make_folder
+from scrapy_neardup.own_files import make_folder, require_own, sync_folder
+from scrapy_neardup.state.files import TEMPORARY
 from scrapy_neardup.state.header import Identity
 from scrapy_neardup.state.journal import (
     CLOSED,

@@ -18,6 +18,7 @@ from scrapy_neardup.offline.dedup.packing import Unpacked, packing_of
 from scrapy_neardup.offline.dedup.progress import FILE as PROGRESS
 from scrapy_neardup.offline.dedup.record import MIB, InputLimits
 from scrapy_neardup.own_files import (
+    make_folder,
     refuse_links_below,
     require_own,
     sync_file,
@@ -280,7 +281,7 @@ def stored_stdin(folder: Path) -> Path:
     else, and for an unknown format, StateError for a folder of somebody else or where another run
     is, NotOurFile for a link in it.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     require_own(folder)
     refuse_links_below(folder)
     with closing(FolderLock(folder, LOCKED)):

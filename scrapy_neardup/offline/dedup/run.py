@@ -50,8 +50,13 @@ from scrapy_neardup.offline.dedup.tables import (
 from scrapy_neardup.offline.dedup.texts import ClusterTexts, cluster_texts, members
 from scrapy_neardup.offline.dedup.workers import Worker, WorkerEnded, Workers
 from scrapy_neardup.offline.dedup.writing import CHECKPOINT_S, Writer, Written, changed
-from scrapy_neardup.own_files import refuse_links_below, require_own, sync_new_files
-from scrapy_neardup.state.files import make_folder, write_atomically
+from scrapy_neardup.own_files import (
+    make_folder,
+    refuse_links_below,
+    require_own,
+    sync_new_files,
+)
+from scrapy_neardup.state.files import write_atomically
 from scrapy_neardup.state.lock import FolderLock
 from scrapy_neardup.state.secret import keep_key, kept_key
 from scrapy_neardup.state.snapshot import write_snapshot
