@@ -44,7 +44,6 @@ class FleetScheduler(Scheduler):
         opened = super().open(spider)
         if self._session is not None:
             self._session.open()
-            self._session.check_shared_queue()
             self._share()
         return opened
 

@@ -306,7 +306,7 @@ class Greeting(scrapy.Spider):
 """
 
 
-def test_a_crawl_that_is_refused_ends_with_what_there_is_to_do(tmp_path: Path) -> None:
+def test_a_crawl_that_is_refused_begins_and_ends_with_what_there_is_to_do(tmp_path: Path) -> None:
     spider, state = tmp_path / "greeting.py", tmp_path / "state"
     spider.write_text(SPIDER)
     command = [sys.executable, "-m", "scrapy", "runspider", str(spider)]
@@ -315,8 +315,11 @@ def test_a_crawl_that_is_refused_ends_with_what_there_is_to_do(tmp_path: Path) -
     command += ["-s", "NEARDUP_SCOPE=all"]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == 1
-    last = done.stderr.splitlines()[-1]
-    assert "scope is 'site' there and 'all' here. Restore the settings" in last
+    lines = done.stderr.splitlines()
+    first = next(line for line in lines if "ERROR" in line)
+    assert "neardup: the crawl cannot start: " in first
+    for line in (first, lines[-1]):  # above and below Scrapy's own errors
+        assert "scope is 'site' there and 'all' here. Restore the settings" in line
     assert "neardup stats" not in done.stderr  # the crawl did not start
     ours = [line for line in done.stderr.splitlines() if "scrapy_neardup/" in line]
     assert ours

@@ -39,7 +39,7 @@ from scrapy_neardup.crawl.recrawl.recrawl import FLUSH_INTERVAL_S, Recrawl
 from scrapy_neardup.crawl.requests.request_tracker import RequestTracker
 from scrapy_neardup.crawl.requests.seen_urls import SeenUrls
 from scrapy_neardup.crawl.resources import Resources
-from scrapy_neardup.errors import FleetError, SettingsError
+from scrapy_neardup.errors import FleetError, NearDupError, SettingsError
 from scrapy_neardup.settings import NearDupSettings
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class CrawlSession:
         Not in from_crawler: if another component's raises there, or its scheduler's, Scrapy
         sends no signal to say that the crawl is over, and the folder stays locked. Components
         call this from what Scrapy calls later, while it opens the spider. An error there stops
-        the crawl like one in from_crawler, but Scrapy sends spider_closed.
+        the crawl like one in from_crawler, but Scrapy sends spider_closed. One of ours is logged.
 
         Raises StateLocked, SnapshotError, JournalError, StateError, FleetError, SettingsError.
         """
@@ -139,18 +139,32 @@ class CrawlSession:
             self._open_resources()
             self._assemble()
             self.state.begin(self._crawler.spidercls.name or "")
-        except BaseException:
+        except BaseException as error:
             self._is_open = False
             self._release()
+            if isinstance(error, NearDupError):
+                # Scrapy logs it last, behind what fails because no component was opened.
+                logger.error("neardup: the crawl cannot start: %s", error)
             raise
 
     def _open_resources(self) -> None:
         settings, crawler, resources = self.settings, self._crawler, self._resources
+        if has_fleet_scheduler(crawler):
+            self._check_shared_queue()
         if joins_fleet(settings, crawler) and has_foreign_scheduler(crawler):
             self.advice.queue_is_shared(crawler.settings["SCHEDULER"])
         resources.open(settings, crawler, self._folder, self.recorder, self.attempt)
         self.state, self._fleet = resources.hold.state, resources.fleet
         self._queue_mark = self._checked_mark()
+
+    def _check_shared_queue(self) -> None:
+        """Raise SettingsError where no server can hold the queue that workers are to share."""
+        if self.settings.backend is None and not is_inspection(self._crawler):
+            raise SettingsError(
+                f"SCHEDULER={self._crawler.settings['SCHEDULER']} shares its queue on the server "
+                f"of NEARDUP_BACKEND, which is not set. Set it, or leave SCHEDULER alone"
+            )
+        refuse_to_forget_requests(self._crawler)
 
     def _assemble(self) -> None:
         self._parts = parts = Assembly(
@@ -194,21 +208,14 @@ class CrawlSession:
                 mark.check(None)
         return mark
 
-    def check_shared_queue(self) -> None:
-        """Raises SettingsError where no server can hold the queue that workers are to share."""
-        if self.settings.backend is None and not is_inspection(self._crawler):
-            raise SettingsError(
-                f"SCHEDULER={self._crawler.settings['SCHEDULER']} shares its queue on the server "
-                f"of NEARDUP_BACKEND, which is not set. Set it, or leave SCHEDULER alone"
-            )
-        refuse_to_forget_requests(self._crawler)
-
     # --- from the spider's start to its end
 
     def spider_opened(self, spider: Spider) -> None:
         """Begin to record, to save and to count."""
         try:
             self.open()  # for the one who has the downloader middleware only
+        except NearDupError as error:
+            raise CloseSpider("neardup_failed") from error
         except Exception as error:
             logger.exception("neardup: the crawl cannot start")
             raise CloseSpider("neardup_failed") from error
