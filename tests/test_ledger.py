@@ -463,7 +463,7 @@ AS_NOBODY = """\
 import os, sys
 from encodings import idna
 from scrapy_neardup.commands import main
-for command in ["export"], ["explain", "http://a.example/", "--state"]:
+for command in ["export"], ["stats"], ["check"], ["explain", "http://a.example/", "--state"]:
     main([*command, os.devnull])
 os.setgroups([])
 os.setgid(65534)
@@ -477,6 +477,11 @@ def as_nobody(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", AS_NOBODY, *arguments], capture_output=True, text=True
     )
+
+
+only_root = pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can be nobody"
+)
 
 
 @pytest.fixture
@@ -494,9 +499,7 @@ def unfinished(tmp_path: Path) -> Iterator[Path]:
         yield folder
 
 
-@pytest.mark.skipif(
-    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can be nobody"
-)
+@only_root
 def test_who_may_only_read_a_ledger_is_told_all_of_it_or_that_it_is_not_all(
     unfinished: Path,
 ) -> None:
@@ -509,3 +512,20 @@ def test_who_may_only_read_a_ledger_is_told_all_of_it_or_that_it_is_not_all(
         assert done.returncode == WRONG_USE
         assert "-wal, which cannot be read" in done.stderr
         assert "Run this as the user of the crawl" in done.stderr
+
+
+@only_root
+def test_a_ledger_that_you_may_not_read_is_not_said_to_be_missing(unfinished: Path) -> None:
+    (unfinished / "ledger").chmod(0o711)
+    done = as_nobody("stats", str(unfinished))
+    assert done.returncode == WRONG_USE
+    assert f"{unfinished / 'ledger'}: Permission denied" in done.stderr
+
+
+@only_root
+def test_a_state_folder_that_you_may_not_read_is_not_said_to_hold_nothing(unfinished: Path) -> None:
+    (unfinished / "ledger").rename(unfinished / "journal-0")
+    unfinished.chmod(0o711)
+    done = as_nobody("check", str(unfinished))
+    assert done.returncode == WRONG_USE
+    assert f"{unfinished}: Permission denied" in done.stderr

@@ -13,6 +13,7 @@ from scrapy_neardup.errors import StateError
 if TYPE_CHECKING:
     from scrapy_neardup.settings import NearDupSettings
 
+FILES = ("snapshot-", "journal-", "guest-")  # how the names of a state's files begin
 STATE_HELP = "state folder of a crawl, or the JOBDIR that it is in"
 
 
@@ -62,10 +63,12 @@ def _of_project(options: argparse.Namespace) -> NearDupSettings | None:
 
 
 def require_state(folder: Path) -> None:
-    """Raises StateError for a folder that holds no state."""
-    files = ("snapshot-", "journal-", "guest-")
-    has_state = any(path.name.startswith(files) for path in folder.glob("*-*"))
-    if not has_state and not (folder / "ledger").is_dir():
+    """Raises StateError for a folder that holds no state, OSError for one that cannot be read."""
+    try:
+        names = [path.name for path in folder.iterdir()]  # glob() would say that there are none
+    except (FileNotFoundError, NotADirectoryError):
+        names = []
+    if not any(name.startswith(FILES) or name == "ledger" for name in names):
         raise StateError(f"{folder}: holds no state; name JOBDIR or NEARDUP_STATE_DIR")
 
 

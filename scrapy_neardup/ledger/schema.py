@@ -198,8 +198,12 @@ def decompressed(body: bytes) -> str | None:
 
 
 def ledger_files(folder: Path) -> list[Path]:
-    """The files of a ledger, oldest first."""
-    return sorted(path for path in folder.glob("[0-9]*.sqlite") if path.stem.isdecimal())
+    """The files of a ledger, oldest first. Raises OSError for a folder that cannot be read."""
+    try:
+        paths = list(folder.iterdir())  # of such a folder, glob() says that it is empty
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return sorted(path for path in paths if path.suffix == ".sqlite" and path.stem.isdecimal())
 
 
 def check_format(connection: sqlite3.Connection, path: Path) -> int:
