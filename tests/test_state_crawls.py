@@ -487,6 +487,7 @@ def test_a_state_that_cannot_be_written_is_said_once_and_loses_no_page(
     assert outcome.stat("state/errors") >= 1
     said = [r for r in caplog.records if r.name == "scrapy_neardup.state.store"]
     assert [record.levelno for record in said] == [logging.ERROR]
+    assert not [r for r in caplog.records if r.exc_info]  # the folder is all there is to look at
 
 
 FULL_DISK = """

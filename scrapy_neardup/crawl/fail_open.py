@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from scrapy_neardup import stats
-from scrapy_neardup.errors import EngineFailed, OverBudget
+from scrapy_neardup.errors import EngineFailed, OverBudget, StateError
 
 logger = logging.getLogger(__name__)
 
@@ -57,9 +58,22 @@ class FailOpen:
         self._count(stats.ERRORS.format(what))
         if what not in self._logged:
             self._logged.add(what)
-            logger.exception(
-                "neardup: %s failed; the page is kept. Further failures of this kind are only "
+            error = sys.exception()
+            logger.error(
+                "neardup: %s failed (%s); the page is kept. Further failures of this kind are only "
                 "counted, under %s",
                 what,
+                error,
                 stats.ERRORS.format(what),
+                exc_info=not names_its_file(error),
             )
+
+
+def names_its_file(error: BaseException | None) -> bool:
+    """Whether an error says of which file or folder it is, as where a disk is full.
+
+    A traceback would say no more.
+    """
+    if isinstance(error, OSError):
+        return error.filename is not None
+    return isinstance(error, StateError)
