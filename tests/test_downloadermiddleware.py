@@ -473,3 +473,25 @@ def test_a_gate_that_leads_to_its_page_by_a_longer_url_is_passed_once(
     assert sorted(outcome.urls) == [mock_site.url(f"/page/{n}{query}") for n in range(2)]
     assert outcome.stat("urls/exempt/itself") == 3
     assert mock_site.gets(f"/page/2{query}2") == 0
+
+
+class ReadGates(Gates):
+    """Makes an item of a gate, too."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        if response.css("a"):
+            yield {"title": "Who are you?"}
+        yield from super().parse(response)
+
+
+def test_a_gate_whose_item_is_dropped_as_the_copy_of_another_gate_is_passed(
+    mock_site: MockSite,
+) -> None:
+    query = "?PHPSESSID=0123456789abcdef"
+    for n in range(3):
+        gate = prose("the same words at every gate")
+        mock_site.add(f"/page/{n}", page(f"{gate}<a href='/page/{n}{query}'>Let me in</a>"))
+        mock_site.add(f"/page/{n}{query}", page(prose(f"text {n}")))
+    outcome = crawl(ReadGates, seed=mock_site.url("/page/seed"))
+    behind = [item["url"] for item in outcome.items if "url" in item]
+    assert len(behind) == len(outcome.dropped) == 2  # one gate's item is kept: its link is dropped

@@ -311,7 +311,8 @@ class SeenUrls:
     def _leads_from_itself(self, request: Request, key: bytes, is_queued: bool = False) -> bool:
         """Whether a page led on to itself by another URL, for the first time, and brought no item.
 
-        So do gates: the page behind has a session id, or an argument that says who was let in.
+        So do gates: the page behind has a session id, or an argument that says who was let in. A
+        page whose items were dropped brought none: gates whose text is an item repeat one another.
         is_queued: whether it is asked for a queue, which takes such a URL once.
         """
         if not self._keys.has_longer(key):
@@ -328,7 +329,7 @@ class SeenUrls:
         return not is_queued and self._notes.has(exact + FROM_ITSELF)
 
     def _brought_item(self, url: str) -> bool:
-        """Whether the page of a URL brought an item: only such pages are read."""
+        """Whether the page of a URL brought an item that was kept: only such pages have a row."""
         return self._state.detector.pages.with_url(url) is not None
 
     def _is_made_for_an_item(self, request: Request, key: bytes) -> bool:
