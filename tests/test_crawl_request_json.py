@@ -1,5 +1,7 @@
 """Requests survive JSON unchanged, and what would not is refused."""
 
+from datetime import datetime, timedelta, timezone
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -9,7 +11,11 @@ from scrapy import Request, Spider
 from scrapy.http import FormRequest, HtmlResponse, JsonRequest
 from scrapy.linkextractors import LinkExtractor
 
-from scrapy_neardup.crawl.queues.request_json import request_from_json, request_to_json
+from scrapy_neardup.crawl.queues.request_json import (
+    request_from_json,
+    request_from_plain,
+    request_to_json,
+)
 
 
 class Pages(Spider):
@@ -24,9 +30,12 @@ def again(request: Request) -> Request:
     return request_from_json(request_to_json(request.to_dict(spider=spider)), spider)
 
 
+ZONES = st.integers(-1439, 1439).map(lambda minutes: timezone(timedelta(minutes=minutes)))
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False)
-LEAVES |= st.text(st.characters(codec=None)) | st.binary()
-KEYS = st.text() | st.sampled_from(("\0bytes", "\0tuple", "\0pairs", "\0")) | st.binary()
+LEAVES |= st.text(st.characters(codec=None)) | st.binary() | st.dates() | st.decimals()
+LEAVES |= st.datetimes(timezones=st.none() | ZONES).map(lambda at: at.replace(fold=0))
+KEYS = st.text() | st.sampled_from(("\0bytes", "\0tuple", "\0pairs", "\0date", "\0"))
+KEYS |= st.binary() | st.dates()
 VALUES = st.recursive(
     LEAVES,
     lambda parts: (
@@ -85,7 +94,18 @@ class Name(str):
     __slots__ = ()
 
 
-@pytest.mark.parametrize("value", [object(), {1, 2}, Name("a"), [lambda: None], {"a": Name("b")}])
+class Price(Decimal):
+    """The same."""
+
+
+OTHERS = [
+    *(object(), {1, 2}, Name("a"), [lambda: None], {"a": Name("b")}, Price(1)),
+    datetime(2024, 1, 1, tzinfo=timezone(timedelta(hours=1), "CET")),
+    datetime(2024, 10, 27, 2, fold=1),
+]
+
+
+@pytest.mark.parametrize("value", OTHERS)
 def test_what_would_come_back_as_something_else_is_refused(value: Any) -> None:
     with pytest.raises(ValueError, match="cannot be written as JSON"):
         again(Request("https://a.example/", meta={"value": value}))
@@ -102,3 +122,10 @@ def test_a_record_can_name_no_class_but_a_request() -> None:
     fields = Request("https://a.example/").to_dict() | {"_class": "subprocess.Popen"}
     with pytest.raises(ValueError, match="no Request"):
         request_from_json(request_to_json(fields), Pages())
+
+
+@pytest.mark.parametrize("kind", ["date", "datetime", "decimal"])
+def test_a_text_that_no_such_value_has_is_refused(kind: str) -> None:
+    fields = Request("https://a.example/").to_dict() | {"meta": {"at": {f"\0{kind}": "soon"}}}
+    with pytest.raises(ValueError, match="soon"):
+        request_from_plain(fields, Pages())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from datetime import date, datetime
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from lxml.etree import _ElementUnicodeResult
@@ -17,6 +19,7 @@ from scrapy_neardup.crawl.requests.request_tracker import stored_fields
 # key like it is written as pairs.
 MARK = "\0"
 BYTES, TUPLE, PAIRS = MARK + "bytes", MARK + "tuple", MARK + "pairs"
+AS_TEXT = {date: MARK + "date", datetime: MARK + "datetime", Decimal: MARK + "decimal"}
 PLAIN = (str, int, float, bool, type(None))
 
 
@@ -66,9 +69,9 @@ def request_to_json(fields: dict[str, Any]) -> bytes:
 def plain(fields: dict[str, Any]) -> dict[str, Any]:
     """What Request.to_dict() gave, of types that JSON has, sharing nothing that can change.
 
-    Raises ValueError for what does not come back as it was: objects, subclasses of the types of
-    JSON, values that hold themselves. A string of lxml, as which a CrawlSpider hands on what a link
-    says, becomes a plain one.
+    Bytes, tuples, dates, times and Decimals are written so that they come back. Raises ValueError
+    for what does not: other objects, subclasses of these types, values that hold themselves. A
+    string of lxml, as which a CrawlSpider hands on what a link says, becomes a plain one.
     """
     try:
         found: dict[str, Any] = _to_json(fields)
@@ -101,6 +104,10 @@ def _to_json(value: Any) -> Any:
         return str(value)
     if kind is bytes:
         return {BYTES: value.decode("latin-1")}
+    if kind in AS_TEXT:
+        text = {AS_TEXT[kind]: str(value)}
+        if repr(from_plain(text)) == repr(value):  # it leaves out the name of a time zone, and fold
+            return text
     if kind is list:
         return [_to_json(one) for one in value]
     if kind is tuple:
@@ -125,4 +132,17 @@ def from_plain(value: Any) -> Any:
             return tuple(map(from_plain, parts))
         case {"\0pairs": pairs}:
             return {from_plain(key): from_plain(one) for key, one in pairs}
+        case {"\0date": text}:
+            return date.fromisoformat(text)
+        case {"\0datetime": text}:
+            return datetime.fromisoformat(text)
+        case {"\0decimal": text}:
+            return _decimal(text)
     return {key: from_plain(one) for key, one in value.items()}
+
+
+def _decimal(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation as error:  # which is no ValueError
+        raise ValueError(f"no number: {text!r}") from error
