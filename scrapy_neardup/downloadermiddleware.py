@@ -8,6 +8,7 @@ from typing import Self
 from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Request, Response
+from scrapy.http.request import NO_CALLBACK
 
 from scrapy_neardup import stats
 from scrapy_neardup.crawl.learning.url_skipping import RequestSkipped
@@ -108,6 +109,8 @@ class SeenUrlMiddleware:
             self.session.requests.answered(request, response, key)
         elif is_only_leased(request):
             self.session.requests.answered(request, response, None)
+        elif request.callback is NO_CALLBACK:
+            self.session.files.answered(request, response)
         return response
 
     def cut_off(self) -> None:
@@ -143,7 +146,9 @@ class SeenUrlMiddleware:
         return response
 
     def process_exception(self, request: Request, exception: Exception) -> None:
-        """Remember under NEARDUP_RECRAWL that a page could not be had, or was not to be."""
+        """Remember that a file, or under NEARDUP_RECRAWL a page, could not be had."""
+        if request.callback is NO_CALLBACK:
+            self.session.files.failed(request, exception)
         recrawl = self.session.recrawl
         if recrawl is None or isinstance(exception, OURS) or not is_of_spider(request):
             return

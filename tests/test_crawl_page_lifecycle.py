@@ -237,6 +237,14 @@ def test_a_page_that_failed_is_never_completed() -> None:
     assert b"a" in lifecycle
 
 
+def test_a_page_without_a_file_is_kept_and_never_completed() -> None:
+    lifecycle = PageLifecycle()
+    page = with_item(lifecycle, b"a", 1, None)
+    effects = ended(lifecycle, page, Fate.WITHOUT_FILE)
+    assert effects == [Settled(page, True), RowKeptInPart(1)]
+    assert b"a" in lifecycle
+
+
 def test_a_copy_is_completed_when_its_original_is_kept() -> None:
     lifecycle = PageLifecycle()
     original = with_item(lifecycle, b"a", 1, None)
@@ -432,6 +440,10 @@ class Model:
     @property
     def is_settled(self) -> bool:
         return self.exhausted and len(self.fates) == self.out
+
+    @property
+    def is_kept(self) -> bool:
+        return not {Fate.KEPT, Fate.WITHOUT_FILE}.isdisjoint(self.fates)
 
 
 @dataclass(eq=False)
@@ -644,10 +656,11 @@ class Crawl(RuleBasedStateMachine):
         self.next_row += 1
 
     @precondition(some(has_items_under_way))
-    @rule(choice=st.integers(0, 99), lost=st.integers(0, 6), other=st.integers(0, 99))
+    @rule(choice=st.integers(0, 99), lost=st.integers(0, 7), other=st.integers(0, 99))
     def end_an_item(self, choice: int, lost: int, other: int) -> None:
         page = self.pick(choice, has_items_under_way)
-        fate = {4: Fate.DROPPED, 5: Fate.FAILED}.get(lost, Fate.KEPT)
+        fates = {4: Fate.DROPPED, 5: Fate.FAILED, 6: Fate.WITHOUT_FILE}
+        fate = fates.get(lost, Fate.KEPT)
         if page.original is not None and lost < 4:  # dropped by us, for another's sake
             page.repeats += 1
             known = self.known
@@ -657,7 +670,7 @@ class Crawl(RuleBasedStateMachine):
                 page.copy_of.add(row)
             fate = Fate.REPEATED
         page.fates.append(fate)
-        page.failed |= fate is Fate.FAILED
+        page.failed |= fate in (Fate.FAILED, Fate.WITHOUT_FILE)
         self.settle(page, lambda: self.lifecycle.item_done(page.id, fate))
 
     @precondition(some(runs))
@@ -678,7 +691,7 @@ class Crawl(RuleBasedStateMachine):
                 copy.missed |= missed
                 copy.copy_of -= missed
         if page.is_settled and page.out:
-            is_lost = Fate.KEPT not in page.fates or {Fate.DROPPED, Fate.FAILED} & {*page.fates}
+            is_lost = not page.is_kept or {Fate.DROPPED, Fate.FAILED} & {*page.fates}
             self.lost |= page.rows if is_lost else set()
         effects = event()
         others = (Settled, Completed, ReadAgain)
@@ -686,7 +699,7 @@ class Crawl(RuleBasedStateMachine):
         if page.is_settled and page.rows:
             is_whole = not page.failed and Fate.DROPPED not in page.fates
             kept = RowKept if is_whole else RowKeptInPart
-            fate = RowPending if not page.out else kept if Fate.KEPT in page.fates else RowForgotten
+            fate = RowPending if not page.out else kept if page.is_kept else RowForgotten
             assert set(rows) == {fate}
         # What an event completes may wait for what it completes first.
         self.kept |= {one.row for one in effects if isinstance(one, KEPT)} - self.kept

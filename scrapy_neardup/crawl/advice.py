@@ -123,6 +123,8 @@ class Advice:
         self._fields.warn()
         if self._folder is not None and self._settings.recrawl == "new":
             warn_of_refusals(counts)
+        if self._folder is not None:
+            warn_of_failed_files(counts)
         logger.info("neardup: %s", closing_sentence(counts, self._settings))
         if learnt := learnt_sentence(counts, n_saved, self._folder):
             logger.info("neardup: %s", learnt)
@@ -149,6 +151,16 @@ def warn_of_refusals(counts: Mapping[str, Any]) -> None:
             "NEARDUP_RECRAWL = 'changed', which reads known pages again",
             f"{n:,}",
             f"{n_responses:,}",
+        )
+
+
+def warn_of_failed_files(counts: Mapping[str, Any]) -> None:
+    """Say that the next crawl puts items out again whose files could not be downloaded."""
+    if n := int(counts.get(stats.ITEMS_WITHOUT_FILE, 0)):
+        logger.warning(
+            "neardup: %s items are without a file whose download failed. The next crawl with this "
+            "state reads their pages again and puts these items out once more",
+            f"{n:,}",
         )
 
 

@@ -22,6 +22,7 @@ from scrapy_neardup.crawl.delivery import Delivery
 from scrapy_neardup.crawl.effects import Effects
 from scrapy_neardup.crawl.fail_open import FailOpen
 from scrapy_neardup.crawl.feeds import Feeds
+from scrapy_neardup.crawl.items.failed_files import FailedFiles
 from scrapy_neardup.crawl.items.item_fields import media_fields
 from scrapy_neardup.crawl.items.item_judge import ItemJudge
 from scrapy_neardup.crawl.learning.url_deferral import UrlDeferral
@@ -76,6 +77,7 @@ class Assembly:
     urls       the URL question
     requests   which page each request was found on
     items      compares items with those of other pages
+    files      files of items that could not be downloaded
     pages      pages on their way through the spider and the pipelines
     recrawl    compares pages with their earlier selves, under NEARDUP_RECRAWL
     disk_queues     the frontier, where the crawl's queue is ours
@@ -117,6 +119,7 @@ class Assembly:
         self.fleet_queue = self._make_fleet_queue()
         self.start_messages = self._make_start_messages()
         self.items = self._make_item_judge()
+        self.files = FailedFiles(attempt)
         judge = self._make_page_judge()
         self.recrawl = self._make_recrawl(judge)
         self.pages = self._make_pages(judge)
@@ -364,6 +367,7 @@ class Assembly:
             SoftNotFound(self._crawler, self._settings, judge, self._attempt, self._count),
             Claims(self._settings, self._state, self._count),
             self.items,
+            self.files,
             self._recorder,
             self._advice,
             self.delivery,

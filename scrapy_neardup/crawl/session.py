@@ -27,6 +27,7 @@ from scrapy_neardup.crawl.configured import (
 )
 from scrapy_neardup.crawl.counts import Counts
 from scrapy_neardup.crawl.fail_open import FailOpen
+from scrapy_neardup.crawl.items.failed_files import FailedFiles
 from scrapy_neardup.crawl.jobdir import state_folder
 from scrapy_neardup.crawl.learning.url_learning import EXCHANGE_INTERVAL_S
 from scrapy_neardup.crawl.learning.url_skipping import SYNC_INTERVAL_S, UrlSkipping
@@ -75,6 +76,7 @@ class CrawlSession:
     urls: SeenUrls
     requests: RequestTracker
     pages: CrawledPages
+    files: FailedFiles
     skipping: UrlSkipping
     disk_queues: DiskQueues | None
     fleet_queue: FleetQueue | None = None
@@ -178,6 +180,7 @@ class CrawlSession:
             self.attempt,
         )
         self.urls, self.requests, self.pages = parts.urls, parts.requests, parts.pages
+        self.files = parts.files
         self.skipping, self.recrawl = parts.skipping, parts.recrawl
         self.disk_queues, self.fleet_queue = parts.disk_queues, parts.fleet_queue
 

@@ -340,6 +340,17 @@ class ItemJudge:
         if not offered.data:
             del page.offered[id(item)]
 
+    def without_file(self, item: Any, page: CrawledPage) -> None:
+        """An item has left the pipelines, but is to pass again for its file.
+
+        Where a pipeline has put it in the place of another, nobody knows of which: then all of the
+        page's are.
+        """
+        offered = page.offered.values()
+        all_of_page = [one.item for one in offered for _ in one.data]
+        for one in [item] if id(item) in page.offered else all_of_page:
+            self.withdrawn(one, page)
+
     def keep(self, items: list[KeptItem]) -> None:
         """Items that were offered and not withdrawn are stored."""
         for item in items:

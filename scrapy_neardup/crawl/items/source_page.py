@@ -72,7 +72,8 @@ class CrawledPage:
     applied: Decision | None = None  # the same, None where it is overruled
     is_new: bool = False  # whether the page is remembered from now on
     is_read: bool = False  # whether it was judged, or could not be
-    is_beside: bool = False  # whether its items are remembered with no visit, as those of an error
+    # Whether its items are remembered with no visit: those of an error, or without a file.
+    is_beside: bool = False
     brought_item: bool = False  # whether its callback gave one
     is_put_out: bool = False  # whether one has left the pipelines
     is_reread: bool = False  # whether an earlier run, which was cut off, put out what it says

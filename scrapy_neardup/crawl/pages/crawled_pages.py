@@ -15,6 +15,7 @@ from scrapy_neardup.crawl.advice import Advice
 from scrapy_neardup.crawl.delivery import Delivery
 from scrapy_neardup.crawl.effects import Effects
 from scrapy_neardup.crawl.fail_open import Count, FailOpen
+from scrapy_neardup.crawl.items.failed_files import FailedFiles
 from scrapy_neardup.crawl.items.item_judge import ItemJudge, ItemReading
 from scrapy_neardup.crawl.items.source_page import CrawledPage, HandedItems, Repeat
 from scrapy_neardup.crawl.learning.url_learning import UrlLearning
@@ -53,6 +54,7 @@ class CrawledPages:
         soft_404: SoftNotFound,
         claims: Claims,
         item_judge: ItemJudge,
+        files: FailedFiles,
         recorder: Recorder,
         advice: Advice,
         delivery: Delivery,
@@ -69,6 +71,7 @@ class CrawledPages:
         self._soft_404 = soft_404
         self._claims = claims
         self._item_judge = item_judge
+        self._files = files
         self._recorder = recorder
         self._advice = advice
         self._delivery = delivery
@@ -247,13 +250,20 @@ class CrawledPages:
             self._item_judge.repeated(item, page, reading)
         return Fate.KEPT
 
-    def item_scraped(self, response: Response | None) -> None:
+    def item_scraped(self, item: Any, response: Response | None) -> None:
         """An item left the pipelines."""
-        self._item_done(response, Fate.KEPT)
+        if not self._files.are_of(item):
+            self._item_done(response, Fate.KEPT)
+            return
+        self._count(stats.ITEMS_WITHOUT_FILE)
+        self._item_done(response, Fate.WITHOUT_FILE, item)
 
     def item_dropped(self, item: Any, exception: Exception, response: Response | None) -> None:
         """A pipeline dropped an item, ours or another."""
         fate = fate_of(exception)
+        if fate is Fate.DROPPED and self._files.are_of(item):  # it may well be for that
+            self._count(stats.ITEMS_WITHOUT_FILE)
+            fate = Fate.FAILED
         self._item_done(response, fate, None if fate is Fate.KEPT else item)
 
     def item_error(self, item: Any, response: Response | None) -> None:
@@ -264,9 +274,12 @@ class CrawledPages:
         page = self._by_response.get(id(response))
         if page is None or page.response is not response:
             return
-        if fate is Fate.KEPT:
+        if fate in (Fate.KEPT, Fate.WITHOUT_FILE):
             page.is_put_out = True
-        if lost is not None:
+        if fate is Fate.WITHOUT_FILE:
+            page.is_beside = True
+            self._item_judge.without_file(lost, page)
+        elif lost is not None:
             self._item_judge.withdrawn(lost, page)
         self._effects.of(self._lifecycle.item_done, page.id, fate)
 

@@ -13,7 +13,8 @@ and carries out the effects that they return, in their order.
                               WAITING ── all it waits for is done ──▶ COMPLETED
 
 A callback or a pipeline that raised leads to FAILED instead of WAITING: such a page is never
-completed, so the next crawl reads it again.
+completed, so the next crawl reads it again. So does an item without a file that could not be
+downloaded; it is kept, for all that.
 
 A callback that *stopped* the crawl, by CloseSpider, may have kept to itself what its page says, so
 such a page is FAILED, too, and found again by the next crawl. Not so where a lease would end with
@@ -85,7 +86,8 @@ class Fate(Enum):
     KEPT = "it left the pipelines, now or when its page was read before"
     REPEATED = "our pipeline dropped it, because it repeats another"
     DROPPED = "another pipeline dropped it"
-    FAILED = "a pipeline raised"
+    WITHOUT_FILE = "it left the pipelines, without a file that a later crawl may get"
+    FAILED = "a pipeline raised, or dropped it where such a file is missing"
 
 
 class RowKept(NamedTuple):
@@ -128,7 +130,7 @@ class Settled(NamedTuple):
     """Nothing more can happen to the items of a page."""
 
     page: int
-    failed: bool  # whether the callback or a pipeline raised, CloseSpider included
+    failed: bool  # whether it is to be read again; also where CloseSpider was raised
 
 
 class Completed(NamedTuple):
@@ -369,9 +371,9 @@ class PageLifecycle:
         """An item left the pipelines, one way or another."""
         items = self._items_of(page)
         items.n_done += 1
-        items.n_kept += fate is Fate.KEPT
+        items.n_kept += fate in (Fate.KEPT, Fate.WITHOUT_FILE)
         items.n_lost += fate in (Fate.DROPPED, Fate.FAILED)
-        items.failed |= fate is Fate.FAILED
+        items.failed |= fate in (Fate.WITHOUT_FILE, Fate.FAILED)
         return self._settled_if_done(page, items)
 
     def exhausted(self, page: int, failed: bool, stopped: bool = False) -> list[Effect]:

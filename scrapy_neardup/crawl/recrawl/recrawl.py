@@ -431,9 +431,11 @@ class Recrawl:
         Without the page: where a feed is stored at its end, that waits for the end of the crawl.
         """
         revisit, request = page.revisit, page.response.request
+        if page.is_beside:
+            return Settlement(None, request if page.is_put_out else None)
         if revisit is not None and not revisit.says_nothing_new:
             revisit = revisit._replace(visit=self._as_copy(revisit.visit, page))
-        return Settlement(revisit, request if page.is_beside and page.is_put_out else None)
+        return Settlement(revisit, None)
 
     def stored(self, settlement: Settlement) -> None:
         """The items of a page are stored: remember it."""
