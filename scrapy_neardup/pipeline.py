@@ -14,6 +14,7 @@ from scrapy_neardup.crawl.items.item_fields import fields_of
 from scrapy_neardup.crawl.items.item_judge import ItemReading
 from scrapy_neardup.crawl.items.no_item_limits import NoItemLimits
 from scrapy_neardup.crawl.items.source_page import CrawledPage, Repeat
+from scrapy_neardup.crawl.items.stored_files import StoredFiles
 from scrapy_neardup.crawl.pages import extract
 from scrapy_neardup.crawl.pages.crawled_pages import repeat_of
 from scrapy_neardup.crawl.pages.judge import TextReading
@@ -70,19 +71,22 @@ class NearDuplicatePipeline:
     identity. An item that came from no page, or was replaced on its way, is kept and counted.
     """
 
-    def __init__(self, session: CrawlSession, limits: NoItemLimits | None) -> None:
+    def __init__(
+        self, session: CrawlSession, limits: NoItemLimits | None, files: StoredFiles
+    ) -> None:
         self.session = session
         self.limits = limits
+        self.files = files
         self.settings = session.settings
         self.names_fields = bool(self.settings.ignore_fields or self.settings.item_fields)
         self.reads_data = not session.settings.item_fields and session.settings.compare != "page"
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(CrawlSession.of(crawler), NoItemLimits.of(crawler))
+        return cls(CrawlSession.of(crawler), NoItemLimits.of(crawler), StoredFiles(crawler))
 
     def process_item(self, item: Any) -> Any:
-        """The item, tagged where asked for; to be awaited where it is long.
+        """The item, tagged where asked for; to be awaited where it is long, or has files.
 
         Raises NearDuplicate under action "drop".
         """
@@ -95,20 +99,27 @@ class NearDuplicatePipeline:
             if page is None:  # nothing could tell whether it leaves the other pipelines
                 return self.keep(item, None)
             reading = self.reading_of(item, page)
-            if reading is not None:
-                return self.process_long(item, page, reading)
+            revisit = page.revisit
+            has_files = revisit is not None and self.may_have_expired(revisit)
+            if reading is not None or has_files:
+                return self.process_later(item, page, reading)
             return self.process(item, page)
         except DropItem:
             raise
         except Exception:
             return self.failed(item)
 
-    async def process_long(
-        self, item: Any, page: CrawledPage, reading: Awaitable[ItemReading | TextReading]
+    async def process_later(
+        self, item: Any, page: CrawledPage, reading: Awaitable[ItemReading | TextReading] | None
     ) -> Any:
-        """The same, of an item that would hold up the loop while it is read."""
+        """The same, of an item that takes long to read, or that passes if a file has expired."""
         try:
-            return self.process(item, page, await reading)
+            revisit, read = page.revisit, None if reading is None else await reading
+            has_files = revisit is not None and self.may_have_expired(revisit)
+            if has_files and await self.files.have_expired(item):
+                self.session.count(stats.RECRAWL_EXPIRED)
+                return self.keep(item, revisit)
+            return self.process(item, page, read)
         except DropItem:
             raise
         except Exception:
@@ -118,6 +129,11 @@ class NearDuplicatePipeline:
         """The item, which passes; the exception that is being handled is ours, and counted."""
         self.session.attempt.failed("pipeline")
         return item
+
+    def may_have_expired(self, revisit: Revisit) -> bool:
+        """Whether media pipelines are to be asked before an item of a page is dropped."""
+        is_dropped = revisit.says_nothing_new and self.settings.action == "drop"
+        return is_dropped and bool(self.files.pipelines)
 
     def reading_of(
         self, item: Any, page: CrawledPage

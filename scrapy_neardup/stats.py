@@ -316,6 +316,11 @@ RECRAWL_COMPLETED = key(
     "items kept though their page is unchanged: a component added to them, or changed them, after "
     "their callback",
 )
+RECRAWL_EXPIRED = key(
+    "recrawl/items_expired",
+    "items kept though their page is unchanged: a file of theirs that a media pipeline stored has "
+    "expired (FILES_EXPIRES, IMAGES_EXPIRES)",
+)
 RECRAWL_FOREIGN = key(
     "recrawl/foreign",
     "rows of visits.sqlite, or of a fleet's server, that nobody with the key wrote; their pages "
