@@ -87,6 +87,36 @@ def test_of_pages_unlike_each_other_the_fewest_shingles_that_differ_are_many() -
     assert odd_sketch.least_differing(unknown, other).tolist() == [np.inf]
 
 
+def exchanging(page: list[str], other: list[str]) -> bool:
+    """Whether one has text in the place of the other's."""
+    first, rows = row(page, level_of(len(page))), row(other, level_of(len(other))).reshape(1, -1)
+    similar = compare(row(page, level_of(len(other))), rows)[1]
+    return bool(odd_sketch.exchange(rows, first, odd_sketch.n_differing(rows, first, similar))[0])
+
+
+@pytest.mark.parametrize("n_words", [600, 3_000, 12_000])
+def test_pages_exchange_text_where_each_has_much_that_the_other_lacks(n_words: int) -> None:
+    for seed in range(5):
+        page, menu = words_of(n_words, seed), words_of(24, seed + 100)
+        assert exchanging([*menu, *page], [*words_of(24, seed + 200), *page])
+        assert exchanging([*menu, *page], [*words_of(12, seed + 300), *page])
+
+
+def test_a_page_with_text_more_or_little_for_much_exchanges_none() -> None:
+    page, menu = words_of(600, 1), words_of(60, 2)
+    assert not exchanging([*menu, *page], page)
+    assert not exchanging(page, [*menu, *page])
+    assert not exchanging([*menu, *page], [*words_of(8, 3), *page])
+
+
+def test_pages_sampled_unlike_may_exchange_text_and_those_of_unknown_likeness_do_not() -> None:
+    page = words_of(MAX_TAKEN - 20, 1)
+    longer = [*page, *words_of(60, 2)]
+    assert exchanging(page, longer)
+    rows, unknown = row(page).reshape(1, -1), np.array([np.inf])
+    assert not odd_sketch.exchange(rows, row(page), unknown).any()
+
+
 def share_held(page: list[str], other: list[str]) -> float:
     longer, rows = row(page, level_of(len(page))), row(other, level_of(len(page))).reshape(1, -1)
     return float(odd_sketch.held(rows, longer, compare(longer, rows)[1])[0])

@@ -7,11 +7,11 @@ import numpy as np
 from scrapy_neardup.detect import odd_sketch
 from scrapy_neardup.detect.facts import differences, differences_of_wholes, reworded
 from scrapy_neardup.detect.near import Measured, NearLimits, own_parts_agree
-from scrapy_neardup.detect.odd_sketch import ROW_WORDS, OddRows, least_differing
+from scrapy_neardup.detect.odd_sketch import ROW_WORDS, OddRows, exchange, least_differing
 from scrapy_neardup.detect.page_reading import OwnPart
 from scrapy_neardup.detect.page_row import PageRows
 from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array, U64Array
-from scrapy_neardup.kernels.numpy_twin.facts import COUNTED
+from scrapy_neardup.kernels.numpy_twin.facts import COUNTED, REPLACED, TWO_PLACES
 
 # Shingles of standard paragraphs, at most, that a copy may lack: a banner of one line, such as
 # "these are the docs of an old version", is no paragraph.
@@ -152,6 +152,10 @@ class Comparison:
     ) -> BoolArray:
         """Which pages say something else in a brief line, as facts.reworded has it; shape (n,).
 
+        However much differs, also those with other words in the place of words in brief lines, and
+        about as much other text as they lack: a menu of the day, whose lines are what differs.
+        Print versions lack lines of menus and have others, but fewer.
+
         Of long pages, which are sampled, also those that may differ in a fact: to call them
         different for it would cost recall. None where whole pages are compared: nobody asks any
         more after that.
@@ -160,8 +164,18 @@ class Comparison:
             return np.zeros(len(rows.facts), dtype=bool)
         least = least_differing(n_differing, rows.whole)
         found: BoolArray = reworded(page.facts, rows.facts, least) != 0
+        if True in (least > TWO_PLACES):
+            found |= self._replaces_lines(page, rows, n_differing)
         if least is not n_differing:
             found |= self.differing_facts(page, rows, measured, least, is_least=True) != 0
+        return found
+
+    @staticmethod
+    def _replaces_lines(page: OwnPart, rows: PageRows, n_differing: F64Array) -> BoolArray:
+        as_if_all_else_were_equal = np.zeros(len(n_differing))
+        found: BoolArray = reworded(page.facts, rows.facts, as_if_all_else_were_equal) == REPLACED
+        if True in found:
+            found &= exchange(rows.whole, page.reading.odd_row, n_differing)
         return found
 
     def rest_similarity(self, page: OwnPart, wholes: U64Array) -> F64Array:

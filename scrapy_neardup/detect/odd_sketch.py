@@ -10,7 +10,7 @@ import numpy as np
 
 import scrapy_neardup.kernels as kernels
 from scrapy_neardup.engines import siphash_key
-from scrapy_neardup.kernels.numpy_twin import F64Array, I64Array, U64Array
+from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array, U64Array
 
 SHINGLE = 5  # words
 SKETCH_WORDS = 16
@@ -20,6 +20,9 @@ ANY_DISTANCE = 2**31 - 1
 MAX_LEVEL = 63  # of a page that is sampled
 LEVELS_NEAR = 2
 CONFIDENCE = 3.0  # standard errors of a sample
+# Of what differs, at most, by how much pages differ in size that have text in each other's place. A
+# print version has the text of its article, and a line of its own for the menu and the footer.
+EXCHANGED = 0.4
 MAX_TAKEN = 2048  # shingles, about; a longer page is sampled, or its differences fill the sketch
 
 _HALF = np.uint64(32)
@@ -120,6 +123,22 @@ def least_differing(differing: F64Array, rows: U64Array) -> F64Array:
     fewest = taken + spread / 2 - np.sqrt(spread * (taken + spread / 4))
     least[sampled] = np.ldexp(fewest, levels)
     return least
+
+
+def exchange(rows: U64Array, row: U64Array, differing: F64Array) -> BoolArray:
+    """Which pages have other text in the place of one page's, not only more or less; shape (n,).
+
+    In doubt they do: where samples may err by so much, within CONFIDENCE standard errors, or are of
+    other levels. Not where it is unknown how much differs. rows, row: as n_differing() takes them,
+    which gave `differing`. O(n).
+    """
+    levels, is_known = levels_of(rows), np.isfinite(differing)
+    known = np.where(is_known, differing, 0.0)
+    more = np.abs(sizes_of(rows) - size_of(row))
+    error = CONFIDENCE * np.sqrt(known * (np.ldexp(1.0, levels) - 1))
+    in_place = (more <= EXCHANGED * known + error) | (levels != row.item(-ROW_WORDS) >> 32)
+    found: BoolArray = in_place & is_known
+    return found
 
 
 def sizes_of(rows: U64Array) -> F64Array:

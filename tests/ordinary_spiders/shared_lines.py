@@ -116,6 +116,14 @@ def yes_and_no(n: int, variant: int) -> str:
     return "<dl>" + "".join(f"<dt>{label}<dd>{answer}" for label, answer in rows) + "</dl>"
 
 
+def menu_of_the_day(n: int, variant: int) -> str:
+    """Other dishes each day, five to eight of them."""
+    chance = Random(4 * n + variant)
+    names = Random(0).sample(NAMES, 24)
+    dishes = zip(chance.sample(names[:12], 8 - variant), chance.sample(names[12:], 8), strict=False)
+    return "<ul>" + "".join(f"<li>{dish} with {other}" for dish, other in dishes) + "</ul>"
+
+
 def told_apart_by(line: Line, n_words: int) -> Callable[[OrdinarySite, str], None]:
     """Builds twenty texts, each on four pages with a line of their own, and copies."""
 
@@ -147,3 +155,4 @@ for line in (state, author, labelled_state, badge, badges, choices, *PLACES, *FA
     spiders(line, 200)
 for line in (price_list, duty_roster, yes_and_no):  # too long for a text of 200 words to be near
     spiders(line, 1200)
+spiders(menu_of_the_day, 400)
