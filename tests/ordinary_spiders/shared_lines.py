@@ -124,6 +124,14 @@ def menu_of_the_day(n: int, variant: int) -> str:
     return "<ul>" + "".join(f"<li>{dish} with {other}" for dish, other in dishes) + "</ul>"
 
 
+def obituary(n: int, variant: int) -> str:
+    """A name in a sentence, of a page of few words."""
+    return (
+        f"<p>{NAMES[4 * (n % 10) + variant]}, dear parent and friend of many, passed away on a "
+        "quiet Sunday among the family after a long illness that was borne with great patience.</p>"
+    )
+
+
 def told_apart_by(line: Line, n_words: int) -> Callable[[OrdinarySite, str], None]:
     """Builds twenty texts, each on four pages with a line of their own, and copies."""
 
@@ -156,3 +164,4 @@ for line in (state, author, labelled_state, badge, badges, choices, *PLACES, *FA
 for line in (price_list, duty_roster, yes_and_no):  # too long for a text of 200 words to be near
     spiders(line, 1200)
 spiders(menu_of_the_day, 400)
+spiders(obituary, 70)

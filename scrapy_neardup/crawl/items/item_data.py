@@ -30,6 +30,7 @@ from scrapy_neardup.crawl.pages.extract import text_and_markup_of_html
 from scrapy_neardup.crawl.pages.page_data import script_sources
 from scrapy_neardup.detect.echoes import names_day
 from scrapy_neardup.detect.sites import site_of
+from scrapy_neardup.detect.text import exact_text
 from scrapy_neardup.errors import ItemTooLarge, ItemUnreadable
 from scrapy_neardup.kernels.numpy_twin.facts import NEGATIONS, SYMBOL_CATEGORIES
 from scrapy_neardup.urls.key import UrlKeyRules, url_key
@@ -496,10 +497,14 @@ def facts_of(text: str) -> list[str]:
 
 
 def stated(text: str, key: bytes) -> int:
-    """A digest of the facts of a page's text, by which items that hold the page are compared.
+    """A digest of what a page's text says, by which items that hold the page are compared.
 
-    Of text without spaces only negations, numbers and what is in ASCII count.
+    Of a text of at most LONG_CHARS all counts but its layout, as in an item that holds the text. Of
+    a longer one its facts do, and in text without spaces only negations, numbers and what is in
+    ASCII.
     """
+    if len(text) <= LONG_CHARS:
+        return _digest(exact_text(text), key)
     parts: list[str] = []
     for fact in facts_of(text[:MAX_CHARS]):
         is_unspaced = len(fact) > MAX_WORD and UNSPACED.search(fact)
