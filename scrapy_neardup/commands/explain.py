@@ -312,7 +312,10 @@ def _rules_for_items(decided: Decided, rules: Mapping[str, object]) -> Iterator[
 
 def _what_data_said(decided: Decided) -> str:
     if decided.data_differ is None:
-        return "their data repeat, too" if decided.action != "kept" else "none was dropped"
+        if decided.action == "kept":
+            return "none was dropped"
+        as_page = "; a field that holds the page repeats as the page does"
+        return "their data repeat, too" + (as_page if decided.kind == "near" else "")
     differ = f" in {decided.data_differ}" if decided.data_differ else ""
     some = "some kept" if decided.action != "kept" else "kept"
     return f"{some} because their data differ{differ}"
