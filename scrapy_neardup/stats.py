@@ -283,7 +283,7 @@ FRONTIER_RETURNED = key(
 )
 FRONTIER_FOREIGN = key(
     "frontier/other_arguments",
-    "requests that a worker found whose spider has other arguments than this one",
+    "1 if the run that this worker joined was begun by one whose spider has other arguments",
 )
 FRONTIER_REFUSED = key(
     "frontier/refused",

@@ -74,6 +74,9 @@ class Hands:
         self.given = given
         return payloads(given.requests)
 
+    def start(self, visits_run: int = 0) -> int:
+        return self.frontier.start(visits_run).result(PATIENCE_S).how
+
     def done(self, *rows: QueuedRequest) -> None:
         for row in rows:
             self.frontier.done(row.id)
@@ -124,18 +127,18 @@ def test_one_request_of_a_key_is_queued_at_a_time(workers: Workers) -> None:
 
 def test_a_start_request_of_a_key_is_queued_once_a_run(workers: Workers) -> None:
     one, other = workers(), workers()
-    assert one.frontier.start().result(PATIENCE_S) == 1
+    assert one.start() == 1
     assert one.frontier.push([one.row("1", "h", 0, True, "start")]).result(PATIENCE_S) == [1]
     assert one.take() == ["1"]
     one.done(*one.given.requests)
-    assert other.frontier.start().result(PATIENCE_S) == 2
+    assert other.start() == 2
     rows = (("1", "h"), ("2", "another host"))
     starts = [other.row(path, host, 0, True, "start") for path, host in rows]
     assert other.frontier.push(starts).result(PATIENCE_S) == [0, 1]
     assert other.take() == ["2"]
     other.done(*other.given.requests)
     assert [one.take(is_idle=True), other.take(is_idle=True)] == [[], []]
-    assert other.frontier.start().result(PATIENCE_S) == 1
+    assert other.start() == 1
     assert other.frontier.push([other.row("1", "h", 0, True, "start")]).result(PATIENCE_S) == [1]
 
 
@@ -373,12 +376,12 @@ def test_any_answer_about_requests_is_read_or_refused(what: str) -> None:
 
 def test_the_run_is_over_when_nothing_waits_and_nobody_is_busy(workers: Workers) -> None:
     one, other = workers(), workers()
-    assert one.frontier.start().result(PATIENCE_S) == 1
-    assert other.frontier.start().result(PATIENCE_S) == 0
+    assert one.start() == 1
+    assert other.start() == 0
     assert not other.ask(is_idle=True).is_over
     one.push("1")
     one.frontier.started().result(PATIENCE_S)
-    assert other.frontier.start().result(PATIENCE_S) == 2
+    assert other.start() == 2
     assert one.take() == ["1"]
     assert other.take(is_idle=True) == []
     assert not other.given.is_over
@@ -390,7 +393,7 @@ def test_the_run_is_over_when_nothing_waits_and_nobody_is_busy(workers: Workers)
 
 def test_what_failed_waits_for_the_next_run(workers: Workers) -> None:
     one = workers()
-    assert one.frontier.start().result(PATIENCE_S) == 1
+    assert one.start() == 1
     one.push("1")
     one.frontier.started().result(PATIENCE_S)
     assert one.take() == ["1"]
@@ -400,20 +403,20 @@ def test_what_failed_waits_for_the_next_run(workers: Workers) -> None:
     one.link.close(5)
     other = workers()
     assert other.take() == []
-    assert other.frontier.start().result(PATIENCE_S) == 1
+    assert other.start() == 1
     assert other.take() == ["1"]
 
 
 def test_what_is_found_anew_takes_the_place_of_what_an_earlier_run_left(workers: Workers) -> None:
     one = workers()
-    one.frontier.start().result(PATIENCE_S)
+    one.start()
     one.push("1", "2")
     one.frontier.started().result(PATIENCE_S)
     assert one.take() == ["1", "2"]
     one.frontier.leave(2, is_over=True)
     one.link.close(5)
     other = workers()
-    assert other.frontier.start().result(PATIENCE_S) == 1
+    assert other.start() == 1
     assert other.push("1") == [1]  # it waited
     assert other.take() == ["2", "1"]
     (left_over, _) = other.given.requests
@@ -427,7 +430,7 @@ def test_what_is_found_anew_takes_the_place_of_what_an_earlier_run_left(workers:
 
 
 def start_a_run_that_is_over(one: Hands) -> None:
-    one.frontier.start().result(PATIENCE_S)
+    one.start()
     one.push("1")
     one.frontier.started().result(PATIENCE_S)
     assert one.take() == ["1"]
@@ -444,47 +447,67 @@ def test_a_run_that_is_over_is_so_for_who_begins_then(workers: Workers, lives: b
     start_a_run_that_is_over(one)
     if not lives:
         die(workers, one)
-    assert other.frontier.start().result(PATIENCE_S) == 1
+    assert other.start() == 1
     assert not other.ask().is_started
     if lives:
         one.frontier.leave(0, is_over=True)
         one.push()  # answered once the server has what it was told before
-    begun = workers().frontier.start().result(PATIENCE_S)
+    begun = workers().start()
     assert begun == 0  # the other one makes the start requests
 
 
 def test_who_takes_part_in_the_same_run_of_visits_joins_one_that_is_over(workers: Workers) -> None:
     one, other = workers(), workers()
-    assert one.frontier.start(7).result(PATIENCE_S) == 1
+    assert one.start(7) == 1
     one.frontier.started().result(PATIENCE_S)
     assert one.take(is_idle=True) == []
     assert one.given.is_over
-    assert other.frontier.start(7).result(PATIENCE_S) == 2
+    assert other.start(7) == 2
     assert other.take(is_idle=True) == []
-    assert other.frontier.start(8).result(PATIENCE_S) == 1
+    assert other.start(8) == 1
+
+
+def test_who_begins_a_run_or_joins_it_is_told_the_arguments_of_who_began_the_last(
+    workers: Workers,
+) -> None:
+    one, other, late = workers(), workers(), workers()
+
+    def told(worker: Hands, arguments: bytes) -> tuple[int, bytes]:
+        begun = worker.frontier.start(0, arguments).result(PATIENCE_S)
+        return begun.goes_on, begun.arguments
+
+    assert told(one, b"x") == (0, b"")
+    assert told(other, b"y") == (1, b"x")  # before the start requests are all in
+    one.frontier.started().result(PATIENCE_S)
+    assert one.take() == []
+    assert told(other, b"y") == (1, b"x")
+    for worker in (one, other):
+        worker.take(is_idle=True)
+    assert told(late, b"z") == (0, b"x")
+    assert told(late, b"z") == (1, b"z")  # its first answer was lost
 
 
 def test_a_run_is_not_over_while_a_dead_worker_has_requests(workers: Workers) -> None:
     one, other = workers(), workers()
-    one.frontier.start().result(PATIENCE_S)
+    one.start()
     one.push("1")
     one.frontier.started().result(PATIENCE_S)
     assert one.take() == ["1"]
-    assert other.frontier.start().result(PATIENCE_S) == 2  # it is under way
+    assert other.start() == 2  # it is under way
     die(workers, one)
-    assert other.frontier.start().result(PATIENCE_S) == 2
+    assert other.start() == 2
     assert other.take() == ["1"]
 
 
 def test_a_run_is_over_though_what_failed_is_still_leased(workers: Workers) -> None:
     """Its worker may be about to leave, or wait for ever for something else to do."""
     one, other = workers(), workers()
-    one.frontier.start().result(PATIENCE_S)
+    one.start()
     one.push("1")
     one.frontier.started().result(PATIENCE_S)
     assert one.take() == ["1"]
     assert one.take(is_idle=True) == []
-    assert other.frontier.start().result(PATIENCE_S) == 1
+    assert other.start() == 1
     one.frontier.leave(1, is_over=True)
     one.push()  # answered once the server has what it was told before
     assert not other.ask().is_started  # the run of the other one goes on
@@ -562,10 +585,10 @@ def test_a_damaged_request_of_a_dead_worker_costs_no_other(
 
 def test_a_worker_takes_over_the_start_requests_of_one_that_died(workers: Workers) -> None:
     one, other = workers(), workers()
-    assert one.frontier.start().result(PATIENCE_S) == 1
+    assert one.start() == 1
     one.link.close(0)
-    assert other.frontier.start().result(PATIENCE_S) == 0
-    wait_until(lambda: other.frontier.start().result(PATIENCE_S) == 1)
+    assert other.start() == 0
+    wait_until(lambda: other.start() == 1)
 
 
 def test_what_a_worker_did_not_begin_it_gives_back(workers: Workers) -> None:
@@ -698,7 +721,7 @@ def test_the_user_of_the_docs_may_do_all_of_it(server: RunningServer) -> None:
     made = Workers(server)
     made.url = server.url.replace("://", "://worker:Pass%2Fword1@")
     one, other = made("a"), made("b")
-    assert one.frontier.start().result(PATIENCE_S) == 1
+    assert one.start() == 1
     one.push("1", "2")
     other.push("3")
     assert one.take(1) == ["1"]

@@ -1,6 +1,7 @@
 """FleetScheduler: real crawls whose requests wait on a real server."""
 
 import json
+import logging
 import shutil
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator
@@ -535,20 +536,49 @@ class Tagging(Links):
         yield from response.follow_all(css="a")
 
 
-def test_a_worker_says_that_requests_come_from_one_with_other_arguments(
+def run_tagged(server: RunningServer, root: str, tag: str, **more: Any) -> Outcome:
+    settings = {"NEARDUP_BACKEND": server.url, "SCHEDULER": SCHEDULER} | more
+    return crawl(Tagging, settings, root=root, tag=tag, _job=str(more))
+
+
+def test_a_worker_that_goes_on_with_a_run_of_other_arguments_says_so(
     server: RunningServer, mock_site: MockSite, caplog: pytest.LogCaptureFixture
 ) -> None:
     root = hub(mock_site, "/page/1", "/page/2")
-    settings = {"NEARDUP_BACKEND": server.url, "SCHEDULER": SCHEDULER, "CONCURRENT_REQUESTS": 1}
-    stopped = settings | {"CLOSESPIDER_PAGECOUNT": 2}
-    first = crawl(Tagging, stopped, root=root, tag="shoes", _job="1")
-    assert "whose spider has another" not in caplog.text
-    second = crawl(Tagging, settings, root=root, tag="hats", _job="2")
+    first = run_tagged(server, root, "shoes", CLOSESPIDER_PAGECOUNT=2)
+    assert not first.stat("frontier/other_arguments")
+    second = run_tagged(server, root, "hats")
     assert kept(first, mock_site) + kept(second, mock_site) == Counter(
         {"/hub": 2, "/page/1": 1, "/page/2": 1}  # each starts for itself
     )
-    assert second.stat("frontier/other_arguments") == 2
-    assert caplog.text.count("whose spider has another 'tag'") == 1
+    assert second.stat("frontier/other_arguments") == 1
+    assert caplog.text.count("begun by a worker with another 'tag'.") == 1
+
+
+def test_a_run_with_other_arguments_than_the_last_says_once_what_is_known(
+    server: RunningServer, mock_site: MockSite, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not as a warning: the day may be an argument."""
+    caplog.set_level(logging.INFO)
+    root = hub(mock_site, "/page/1", "/page/2")
+    for tag, n_told in (("monday", 0), ("tuesday", 1), ("tuesday", 1)):
+        ended = run_tagged(server, root, tag, LOG_LEVEL="INFO")
+        told = [one for one in caplog.records if "the last run of this spider had" in one.msg]
+        assert [one.levelname for one in told] == n_told * ["INFO"]
+        assert not ended.stat("frontier/other_arguments")
+
+
+def test_another_secret_makes_no_arguments_others(
+    server: RunningServer, mock_site: MockSite, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Their digests are keyed."""
+    root = hub(mock_site, "/page/1", "/page/2")
+    run_tagged(server, root, "hats", NEARDUP_KEY=None, CLOSESPIDER_PAGECOUNT=1)
+    server.command("DEL", "{neardup}:fleet")  # as `fleet rotate-key` does
+    second = run_tagged(server, root, "hats", NEARDUP_KEY=None)
+    assert second.stats["finish_reason"] == "finished"
+    assert not second.stat("frontier/other_arguments")
+    assert "with another" not in caplog.text
 
 
 class Titles(Links):

@@ -74,6 +74,14 @@ class Left(NamedTuple):
     n_alive: int
 
 
+class Begun(NamedTuple):
+    """How a worker begins a run, or takes part in one."""
+
+    how: int  # see START
+    goes_on: bool  # the run was there before
+    arguments: bytes  # of whoever began it, or of the last run; empty: of none
+
+
 class SharedFrontier:
     """One worker's view of the frontier that the workers of its spider share.
 
@@ -220,9 +228,14 @@ class SharedFrontier:
         """All that a request led to is safe."""
         self.tell(self._call(scripts.DONE, id, self._n_answered)._replace(merges=True))
 
-    def start(self, visits_run: int = 0) -> Future[int]:
-        """Whether this worker begins a run: see START. visits_run: under NEARDUP_RECRAWL."""
-        return self.ask(self._call(scripts.START, int(1000 * LEASE_S), visits_run))
+    def start(self, visits_run: int = 0, arguments: bytes = b"") -> Future[Begun]:
+        """Begin a run, or take part in one.
+
+        visits_run  under NEARDUP_RECRAWL
+        arguments   of the spider, for the workers that come later
+        """
+        call = self._call(scripts.START, int(1000 * LEASE_S), visits_run, arguments)
+        return self.ask(call._replace(read=lambda answer: Begun(*answer)))
 
     def started(self) -> Future[list[int]]:
         """All start requests of this worker are queued."""

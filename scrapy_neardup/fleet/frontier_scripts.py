@@ -17,6 +17,7 @@ KEYS[1], Q below, is the frontier of a fleet, in the slot of the fleet's heartbe
     S:run            starter, started: who began the run, whether a worker has queued all of its
                      start requests; id: what no other run of the spider has;
                      visits: the run of visits that it belongs to, see visit_scripts.py
+    S:arguments      digests of the arguments of the spider that began the last run
     S:starts         keys of the start requests that were queued in this run; expires
     S:workers        worker → 'b' (busy) or 'i' (idle)
     Q:workers        workers by the moment at which their lease expires
@@ -425,7 +426,8 @@ return answers
 )
 
 # ARGV: spider, worker, milliseconds of the lease, the run of visits that the worker takes part in,
-# or 0. Answer: 0 another worker has begun the run, 1 this one has, 2 as 0, and start requests of a
+# or 0, digests of its arguments. Answer: {how, whether the run was there before, S:arguments}.
+# How: 0 another worker has begun the run, 1 this one has, 2 as 0, and start requests of a
 # worker are all in the queue, 3 ask again: what an earlier run left uncompleted is being queued. A
 # run that is over may not be ended: its last worker's word was lost, or it is still closing. Who
 # takes part in the same run of visits joins it all the same.
@@ -445,9 +447,10 @@ local function is_over()
   return true
 end
 
-local function joins(answer)
+local arguments = call('GET', S .. ':arguments') or ''
+local function joins(how)
   call('HSET', S .. ':workers', worker, 'b')
-  return answer
+  return {how, 1, arguments}
 end
 
 note(ARGV[3])
@@ -461,7 +464,9 @@ local until_ms = tonumber(starter and call('ZSCORE', Q .. ':workers', starter) o
 if starter ~= worker and until_ms > now then return joins(0) end
 call('HSET', S .. ':run', 'starter', worker, 'visits', ARGV[4])
 call('HSET', S .. ':workers', worker, 'b')
-if call('HEXISTS', S .. ':run', 'id') == 0 then -- by the clock: no number comes again
+call('SET', S .. ':arguments', ARGV[5])
+local goes_on = call('HEXISTS', S .. ':run', 'id')
+if goes_on == 0 then -- by the clock: no number comes again
   call('HSET', S .. ':run', 'id', string.format('%.0f', now))
 end
 call('SADD', Q .. ':spiders', spider)
@@ -471,7 +476,8 @@ for _, id in ipairs(call('SPOP', S .. ':failed', 200)) do
   give_back(spider, id, false)
 end
 call('SPOP', S .. ':starts', 1000)
-return call('SCARD', S .. ':failed') + call('SCARD', S .. ':starts') > 0 and 3 or 1
+local is_left = call('SCARD', S .. ':failed') + call('SCARD', S .. ':starts') > 0
+return {is_left and 3 or 1, goes_on, arguments}
 """
 )
 

@@ -32,6 +32,7 @@ from scrapy_neardup.crawl.queues.queue_losses import QueueLosses
 from scrapy_neardup.crawl.queues.queue_mark import QueueMark
 from scrapy_neardup.crawl.queues.queued_requests import QueuedRequests, Taken
 from scrapy_neardup.crawl.queues.shared_values import SharedValues
+from scrapy_neardup.crawl.queues.spider_arguments import SpiderArguments
 from scrapy_neardup.crawl.requests.request_tracker import RequestTracker
 from scrapy_neardup.crawl.requests.seen_urls import SeenUrls
 from scrapy_neardup.errors import SettingsError
@@ -63,6 +64,7 @@ class FleetQueue:
     """
 
     _local: LocalRequests  # those that are not on the server
+    _arguments: SpiderArguments  # when the crawl begins
     feed: Callable[[], object] | None = None
     run_began: Callable[[], None]
 
@@ -100,7 +102,7 @@ class FleetQueue:
         self._has_started = False  # whether we have made them all
         self._shared_values = SharedValues()
         order = "newest" if newest_first else "oldest"
-        self._packing = QueuedRequests(self._frontier, crawler, urls, attempt, count_, order)
+        self._packing = QueuedRequests(self._frontier, crawler, urls, attempt, order)
         self._losses = QueueLosses(self._frontier, fleet, count_)
         self._run_id = b""
         self._n_left = 0  # requests of other workers that wait for the next run
@@ -114,7 +116,9 @@ class FleetQueue:
     def open(self) -> None:
         """Begin to ask for requests. Raises SettingsError if the server may evict them."""
         self._losses.check_eviction()
-        self._packing.open(self._fleet.key)
+        assert self._crawler.spider
+        self._arguments = SpiderArguments(self._crawler.spider, self._fleet.key)
+        self._packing.open(self._arguments.packed)
         self._timer.start(POLL_S, now=False)
 
     def local_requests(self, queue: Any) -> LocalRequests:
@@ -247,13 +251,15 @@ class FleetQueue:
         self._starts = True
         while not (self._frontier.is_left or self._is_closed):
             try:
-                answer = await answer_of(self._frontier.start(self._fleet.run))
+                start = self._frontier.start(self._fleet.run, self._arguments.packed)
+                begun = await answer_of(start)
             except Refused:
                 return
             except Unanswered:
                 await pause(POLL_S)
             else:
-                if answer != ASK_AGAIN:
+                self._attempt("frontier", self._arguments.compare, begun, self._count)
+                if begun.how != ASK_AGAIN:
                     return
 
     def starts(self, request: Request) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from hashlib import blake2b
 from typing import Any
 from weakref import WeakSet
@@ -11,21 +10,17 @@ from weakref import WeakSet
 from scrapy.crawler import Crawler
 from scrapy.http import Request, Response
 
-from scrapy_neardup import stats
-from scrapy_neardup.crawl.fail_open import Count, FailOpen
+from scrapy_neardup.crawl.fail_open import FailOpen
 from scrapy_neardup.crawl.queues.carried_cookies import CarriedCookies
 from scrapy_neardup.crawl.queues.request_json import (
     fields_for_json,
     request_from_plain,
     request_to_json,
 )
-from scrapy_neardup.crawl.queues.spider_arguments import arguments_of, differing
 from scrapy_neardup.crawl.requests.seen_urls import SeenUrls
 from scrapy_neardup.fleet.frontier import QueuedRequest, SharedFrontier
 
-logger = logging.getLogger(__name__)
-
-COOKIES, ARGUMENTS = "neardup_cookies", "neardup_arguments"  # beside the fields of a request
+COOKIES = "neardup_cookies"  # beside the fields of a request
 
 Taken = tuple[QueuedRequest, Request, dict[str, Any]]  # the third: its payload, read
 
@@ -33,8 +28,7 @@ Taken = tuple[QueuedRequest, Request, dict[str, Any]]  # the third: its payload,
 class QueuedRequests:
     """Packs requests for the server, and makes them of what it gives.
 
-    Beside its fields a request takes along the cookies that its worker has for it, and by which
-    arguments of the spider it was found.
+    Beside its fields a request takes along the cookies that its worker has for it.
     """
 
     def __init__(
@@ -43,7 +37,6 @@ class QueuedRequests:
         crawler: Crawler,
         urls: SeenUrls,
         attempt: FailOpen,
-        count: Count,
         order: str,
     ) -> None:
         """order: "newest" or "oldest", which of one priority is to be made first."""
@@ -51,18 +44,15 @@ class QueuedRequests:
         self._crawler = crawler
         self._urls = urls
         self._attempt = attempt
-        self._count = count
         self._order = order
         self._cookies = CarriedCookies(crawler)
-        self._arguments: dict[str, str] = {}  # of the spider when the crawl begins
-        self._n_foreign = 0  # requests of workers with others
+        self._arguments = b""
         self._starting: WeakSet[Request] = WeakSet()  # start requests that are not packed yet
         self._named: set[bytes] = set()  # keys of start requests
 
-    def open(self, key: int) -> None:
-        """The crawl begins. key: the fleet's, under which arguments are hashed."""
-        assert self._crawler.spider
-        self._arguments = arguments_of(self._crawler.spider, key)
+    def open(self, arguments: bytes) -> None:
+        """The crawl begins. arguments: of the spider; with others it starts with other requests."""
+        self._arguments = arguments
 
     def starts(self, request: Request) -> None:
         """The spider starts with a request, as others may: the server queues it once a run."""
@@ -71,8 +61,6 @@ class QueuedRequests:
     def packed(self, request: Request, host: str) -> QueuedRequest:
         """What the server is to have. Raises ValueError for one that JSON cannot hold."""
         fields = fields_for_json(request, self._crawler.spider)
-        if self._arguments:
-            fields[ARGUMENTS] = self._arguments
         cookies = self._attempt("frontier", self._cookies.of, request)
         payload = request_to_json(fields | {COOKIES: cookies} if cookies else fields)
         is_start = request in self._starting
@@ -90,7 +78,7 @@ class QueuedRequests:
 
         Those are made for each worker: one that is started again polls though it has polled.
         """
-        name = b"start " + blake2b(payload, digest_size=8).digest()
+        name = b"start " + blake2b(self._arguments + payload, digest_size=8).digest()
         if name in self._named:
             return None
         self._named.add(name)
@@ -107,22 +95,6 @@ class QueuedRequests:
     def unpacked(self, request: Request, fields: dict[str, Any]) -> None:
         """A request is about to be made: take over what it took along."""
         self._attempt("frontier", self._cookies.take, request, fields.get(COOKIES, []))
-        self._attempt("frontier", self._compare_arguments, fields.get(ARGUMENTS, {}), request)
-
-    def _compare_arguments(self, others: dict[str, str], request: Request) -> None:
-        """Warn, once, of a request that a worker with other arguments found."""
-        names = differing(self._arguments, others)
-        if names and not self._n_foreign:
-            logger.warning(
-                "neardup: the shared queue has requests of a worker whose spider has another %s, "
-                "such as that for %.500r. This worker makes them, and reads their pages with its "
-                "own. Give all workers of a spider the same arguments, and others another "
-                "NEARDUP_BACKEND_PREFIX or a spider of another name",
-                *(" and ".join(map(repr, names)), request.url),
-            )
-        if names:
-            self._n_foreign += 1
-            self._count(stats.FRONTIER_FOREIGN)
 
     def answered(self, request: Request, response: Response) -> None:
         """A site has answered, maybe by a redirect; no middleware knows of it yet."""
