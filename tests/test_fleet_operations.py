@@ -71,6 +71,17 @@ def test_check_names_what_could_lose_data(
     assert "nothing is wrong" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("action", ["status", "check", "export", "rotate-key"])
+def test_a_prefix_without_a_fleet_is_said_and_leaves_no_file(
+    server: RunningServer, capsys: pytest.CaptureFixture[str], tmp_path: Path, action: str
+) -> None:
+    Worker(server.url).close()
+    command = ["fleet", action, server.url, "--prefix", "nerdup", "--file", str(tmp_path / "file")]
+    assert main(command) == 1
+    assert "there is no fleet under this prefix" in "".join(capsys.readouterr())
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("forgotten", ["s:a%20spider:free", "workers"])
 def test_check_names_hosts_that_no_worker_comes_by(
     forgotten: str, server: RunningServer, capsys: pytest.CaptureFixture[str]
@@ -235,6 +246,15 @@ def test_an_import_that_fails_leaves_nothing(
         again = Worker(small.url, key=None)
         assert again.decide("https://site7.example/x", prose(7)).kind == "exact"
         again.close()
+
+
+def test_an_import_without_a_server_is_said(
+    server: RunningServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "fleet.dump"
+    exported(server, file, 1)
+    assert main(["fleet", "import", "redis://127.0.0.1:1/0", "--file", str(file)]) == 2
+    assert "the server fails or refuses" in capsys.readouterr().err
 
 
 def test_the_secret_comes_last(server: RunningServer, tmp_path: Path) -> None:
@@ -441,6 +461,7 @@ def test_a_file_that_cannot_be_written_is_named(
     server: RunningServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "missing" / "fleet.dump"
+    Worker(server.url).close()
     assert main(["fleet", "export", server.url, "--file", str(file)]) == 2
     said = capsys.readouterr().err
     assert str(file) in said

@@ -1,6 +1,6 @@
 """Look at a fleet on its server, save and load it, forget a site, draw another secret.
 
-status  workers that live, requests that wait, memory
+status  workers that live, requests that wait, memory; exit code 1 if there is no such fleet
 check   what could lose its data; exit code 1 if anything could
 export  every key of the fleet into a file, best while no worker runs
 import  such a file into a server that has nothing of the fleet
@@ -60,6 +60,11 @@ def run(options: argparse.Namespace) -> int:
 
 def act(operator: Operator, options: argparse.Namespace) -> int:
     """The exit code."""
+    from scrapy_neardup.fleet.operations import NO_FLEET
+
+    if options.action in ("export", "rotate-key") and not operator.has_data():
+        complain(NO_FLEET)
+        return NOTHING_FOUND
     if options.action == "export":
         return exported(options, operator)
     if options.action == "import":
@@ -125,13 +130,17 @@ def show(status: FleetStatus, options: argparse.Namespace) -> int:
             say(clean(sentence))
     else:
         say_status(status)
-    return NOTHING_FOUND if found and options.action == "check" else 0
+    is_wrong = found if options.action == "check" else not status.is_there
+    return NOTHING_FOUND if is_wrong else 0
 
 
 def say_status(status: FleetStatus) -> None:
     """Status as text."""
+    from scrapy_neardup.fleet.operations import NO_FLEET
     from scrapy_neardup.fleet.protocol import MAX_SLICES
 
+    if not status.is_there:
+        say(NO_FLEET)
     used = sum(info["used_memory"] for info in status.servers)
     say(f"{status.workers:,} workers live; the server uses {used / 1e6:,.1f} MB")
     say(f"the fullest shard of URLs has {status.fullest_shard} of {MAX_SLICES} slices")

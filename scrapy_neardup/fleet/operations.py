@@ -28,6 +28,8 @@ FOR_EVER = -1  # what PTTL says of a key that does not expire
 NAMES = re.compile(rb":p:[0-9a-f]{16}(:\d+)?\}|:[ti]:[0-9a-f]{16}\}|:u:\d+\}|\}:")
 FILTERS = re.compile(rb":u:\d+\}(:t\d+)?$")  # not their slices
 
+NO_FLEET = "there is no fleet under this prefix"
+
 # How many requests wait and how many are there, at one moment.
 COUNTED = "return {redis.call('GET', KEYS[1]) or '0', redis.call('HLEN', KEYS[2])}"
 
@@ -69,7 +71,7 @@ class Queue(NamedTuple):
 class FleetStatus(NamedTuple):
     """A fleet on its server."""
 
-    is_there: bool
+    is_there: bool  # or requests of one whose secret was forgotten
     workers: int  # that live
     fullest_shard: int  # slices, of MAX_SLICES
     queues: list[Queue]
@@ -101,11 +103,12 @@ class Operator:
         client = self._client
         filters = filter(FILTERS.search, self._names(":u:*"))
         slices = [_count(name, client.hget(name, "slices") or 0) for name in filters]
+        spiders = sorted(client.smembers(self._frontier + ":spiders"))
         return FleetStatus(
-            bool(client.exists(self._secret_name)),
+            bool(spiders or client.exists(self._secret_name)),
             self._n_workers(),
             max(slices, default=0),
-            [self._queue(name) for name in sorted(client.smembers(self._frontier + ":spiders"))],
+            [self._queue(name) for name in spiders],
             self._servers(),
         )
 
@@ -172,6 +175,13 @@ class Operator:
     def _all_names(self) -> Iterator[bytes]:
         return self._names("[:}]*")
 
+    def has_data(self) -> bool:
+        """Whether the server has anything of the fleet."""
+        try:
+            return next(self._all_names(), None) is not None
+        except failures() as error:
+            raise FleetError(f"the server fails or refuses: {error}") from error
+
     def save(self, path: Path) -> int:
         """Write every key of the fleet to a new file; how many. Best while no worker runs."""
         try:
@@ -190,7 +200,7 @@ class Operator:
 
     def load(self, path: Path) -> int:
         """Write the keys of a file to a server that has none of the fleet, or none; how many."""
-        if next(self._all_names(), None) is not None:
+        if self.has_data():
             raise FleetError(
                 f"the server has data of the fleet {self._prefix!r} already. Import them where "
                 f"there is none, or under another --prefix as they were exported"
@@ -331,7 +341,7 @@ def _time(cluster: Any) -> tuple[int, int]:
 
 def troubles(status: FleetStatus) -> list[str]:
     """What could lose the fleet's data, or stop it, in sentences."""
-    found = [] if status.is_there else ["there is no fleet under this prefix"]
+    found = [] if status.is_there else [NO_FLEET]
     if status.fullest_shard == MAX_SLICES:
         found.append("a shard of the URL filter is full: its URLs are fetched again")
     found += [
