@@ -248,6 +248,23 @@ def test_an_import_that_fails_leaves_nothing(
         again.close()
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("missing", "No such file"),
+        ("", "Is a directory"),
+        ("text", "was not written by this version's `fleet export`"),
+    ],
+)
+def test_what_is_no_file_of_a_fleet_is_said_also_where_there_is_a_fleet(
+    server: RunningServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, told: str
+) -> None:
+    (tmp_path / "text").write_text("root:x:0:0\n", encoding="ascii")
+    Worker(server.url).close()
+    assert main(["fleet", "import", server.url, "--file", str(tmp_path / name)]) == 2
+    assert told in capsys.readouterr().err
+
+
 def test_an_import_without_a_server_is_said(
     server: RunningServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

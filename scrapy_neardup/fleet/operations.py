@@ -200,12 +200,12 @@ class Operator:
 
     def load(self, path: Path) -> int:
         """Write the keys of a file to a server that has none of the fleet, or none; how many."""
+        n, n_restored = self._checked(path), 0
         if self.has_data():
             raise FleetError(
                 f"the server has data of the fleet {self._prefix!r} already. Import them where "
                 f"there is none, or under another --prefix as they were exported"
             )
-        n, n_restored = self._checked(path), 0
         try:
             for key in self._secret_last(path):
                 self._client.restore(key.name, key.rest_ms, key.dump)
