@@ -216,6 +216,30 @@ def test_of_a_cluster_that_lacks_a_node_the_others_answer_and_are_told() -> None
         again.close()
 
 
+def test_a_slot_that_moves_to_another_node_is_named() -> None:
+    key = "{neardup}:q"
+    with running_cluster() as nodes:
+        (home,) = (node for node in nodes if has_slot_of(node, key))
+        slot = home.command("CLUSTER", "KEYSLOT", key).strip(":\r\n")
+        other = next(node for node in nodes if node is not home)
+        name = other.command("CLUSTER", "MYID").split()[1]
+        server = Server(cluster_url(nodes))
+        asked = Call("return redis.call('GET', KEYS[1])", key, (), bool)
+        assert server.call(asked) is False
+        home.command("CLUSTER", "SETSLOT", slot, "MIGRATING", name)
+        (asks,) = server.send([asked])
+        assert str(asks) == f"ASK: slot {slot} of the cluster is moving to 127.0.0.1:{other.port}"
+        for node in (other, home):
+            node.command("CLUSTER", "SETSLOT", slot, "NODE", name)
+        server._is_stale = False  # it asked for the slots when it was told to ask elsewhere
+        (moved,) = server.send([asked])
+        assert str(moved) == f"MOVED: slot {slot} of the cluster is at 127.0.0.1:{other.port} now"
+        assert is_passing(asks)
+        assert is_passing(moved)
+        assert server.call(asked) is False
+        server.close()
+
+
 def test_what_was_seen_waits_until_the_queues_node_of_a_cluster_has_told_what_it_has() -> None:
     options = {"cluster_require_full_coverage": "no", "appendonly": "yes", "appendfsync": "always"}
     with running_cluster(**options) as nodes:

@@ -238,7 +238,7 @@ class Server:
         return self._client
 
     def _carried_out(self, client: Any, calls: Sequence[Call]) -> list[Any]:
-        from redis.exceptions import NoScriptError, OutOfMemoryError
+        from redis.exceptions import AskError, NoScriptError, OutOfMemoryError, TryAgainError
 
         answers: list[Any] = [None] * len(calls)
         groups = list(_merged(calls))
@@ -255,6 +255,8 @@ class Server:
         for (call, places), answer in zip(groups, got, strict=True):
             if isinstance(answer, OutOfMemoryError):
                 answer = ServerFull(str(answer))
+            elif isinstance(answer, AskError):
+                answer = TryAgainError(_where_it_moves(answer))
             shared = _shared(answer, len(places)) if call.merges else [answer] * len(places)
             for place, each in zip(places, shared, strict=True):
                 answers[place] = each
@@ -282,6 +284,16 @@ def _explained(error: Exception) -> Exception:
         return TimeoutError(f"{error}; ?socket_timeout=SECONDS in its URL makes us wait longer")
     what, mark, _ = str(error).partition(" : <redis")
     return type(error)(what) if mark else error
+
+
+def _where_it_moves(error: Any) -> str:
+    """What a node says of a slot that it has lost or is losing; redis-py keeps only the numbers."""
+    from redis.exceptions import MovedError
+
+    to = f"{error.host}:{error.port}"
+    if isinstance(error, MovedError):
+        return f"MOVED: slot {error.slot_id} of the cluster is at {to} now"
+    return f"ASK: slot {error.slot_id} of the cluster is moving to {to}"
 
 
 def read(call: Call, answer: Any) -> Any:
