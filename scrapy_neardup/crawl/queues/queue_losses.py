@@ -131,9 +131,10 @@ class QueueLosses:
             "restored from an older file, failed over to a replica that lagged behind, or evicted "
             "keys for want of memory (maxmemory-policy volatile-…). Requests may be lost. This "
             "worker makes those that it has, and ends as %r. Start it again: the crawl makes the "
-            "start requests again, and reads again the pages that were under way. In a cluster, "
-            "or if only keys of the queue were lost, set another NEARDUP_BACKEND_PREFIX: the "
-            "server still knows the URLs by which it could find the rest",
+            "start requests again, and reads again the pages that were under way and those that "
+            "gave no item. In a cluster, or if only keys of the queue were lost, set another "
+            "NEARDUP_BACKEND_PREFIX if pages that gave items lead to others: the server still "
+            "knows these, and does not have them read again",
             REASON,
         )
         return True
