@@ -200,3 +200,31 @@ def test_cleaned_text_has_no_character_that_acts_on_a_terminal(text: str) -> Non
 
 def test_cleaned_text_keeps_letters_of_every_script() -> None:
     assert clean("Grüße, 漢字 और עברית") == "Grüße, 漢字 और עברית"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("dedup", "s3://b/in", "--out", "o"),
+        ("dedup", "a.jsonl", "--out", "gs://u:secret@b/out"),
+        ("dedup", "a.jsonl", "--out", "o", "--clusters", "s3://b/c.csv"),
+        ("dedup", "a.jsonl", "--out", "o", "--report", "file:///r.html"),
+        ("dedup", "a.jsonl", "--out", "o", "--contains-any", "hdfs://h/eval.jsonl"),
+        ("export", "state", "-o", "s3://b/ledger.jsonl"),
+        ("rtl", "--out", "s3://b/rtl"),
+    ],
+)
+def test_a_url_is_no_folder_of_this_machine(
+    arguments: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as exit:
+        commands.main([*arguments])
+    assert exit.value.code == commands.WRONG_USE
+    said = capsys.readouterr().err
+    assert "spark-dedup" in said
+    assert "secret" not in said
+    assert not list(tmp_path.iterdir())

@@ -7,11 +7,11 @@ distinct pairs best, with the precision and recall to expect.
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 from scrapy_neardup.commands.evaluate import PAGES_HELP, interval, share, tell_sweep
 from scrapy_neardup.commands.numbers import at_least
+from scrapy_neardup.commands.paths import local_path
 from scrapy_neardup.commands.terminal import say, say_json
 
 EXAMPLES = """\
@@ -22,7 +22,7 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """File, sizes and form."""
-    parser.add_argument("file", metavar="PAGES", type=Path, help=PAGES_HELP)
+    parser.add_argument("file", metavar="PAGES", type=local_path, help=PAGES_HELP)
     parser.add_argument(
         "--pages",
         type=at_least(2),

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_neardup.commands.columns import add_columns
 from scrapy_neardup.commands.numbers import at_least
+from scrapy_neardup.commands.paths import local_path
 from scrapy_neardup.commands.terminal import complain, say, say_json
 from scrapy_neardup.errors import InputError
 from scrapy_neardup.offline.file_systems import place
@@ -45,12 +46,16 @@ EXAMPLES = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Inputs, output, columns, limits and form."""
     parser.add_argument(
-        "inputs", metavar="INPUT", type=Path, nargs="+", help="file or folder; - is standard input"
+        "inputs",
+        metavar="INPUT",
+        type=local_path,
+        nargs="+",
+        help="file or folder; - is standard input",
     )
     parser.add_argument(
         "--out",
         metavar="DIR",
-        type=Path,
+        type=local_path,
         required=True,
         help="folder to write; - writes what is kept to standard output",
     )
@@ -97,13 +102,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--report",
         metavar="FILE",
-        type=Path,
+        type=local_path,
         help="write a report for the browser, and the ledger that it shows to the output folder",
     )
     parser.add_argument(
         "--contains-any",
         metavar="FILE",
-        type=Path,
+        type=local_path,
         help="list records that contain passages of a file, such as an evaluation set",
     )
     parser.add_argument(
@@ -123,7 +128,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def table(name: str) -> Path:
     """A file name with the suffix of a table."""
-    path = Path(name)
+    path = local_path(name)
     if path.suffix not in (".csv", ".parquet"):
         raise argparse.ArgumentTypeError(f"{name}: takes a name that ends in .csv or .parquet")
     return path

@@ -13,10 +13,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 from scrapy_neardup.commands.numbers import at_least
+from scrapy_neardup.commands.paths import local_path
 from scrapy_neardup.commands.terminal import say, say_json, say_table
 
 PAGES_HELP = "pages with id or url, and html or text: JSON lines, or any format of dedup"
@@ -30,11 +30,11 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Files, limits and form."""
-    parser.add_argument("pages", metavar="PAGES", type=Path, help=PAGES_HELP)
+    parser.add_argument("pages", metavar="PAGES", type=local_path, help=PAGES_HELP)
     parser.add_argument(
         "pairs",
         metavar="PAIRS",
-        type=Path,
+        type=local_path,
         help="pairs, rows of a, b (page ids), label_full or label, stratum; any format of rows",
     )
     add_limits(parser)

@@ -16,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scrapy_neardup.commands.paths import local_path
 from scrapy_neardup.commands.state_folder import add_state, state_folder
 from scrapy_neardup.commands.terminal import Output, ProgressLine, say, say_json
 from scrapy_neardup.errors import NearDupError
@@ -60,7 +61,9 @@ COLUMNS = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """State folder, file and format."""
     add_state(parser)
-    parser.add_argument("-o", "--output", type=Path, help="file to write; default: standard output")
+    parser.add_argument(
+        "-o", "--output", type=local_path, help="file to write; default: standard output"
+    )
     parser.add_argument("--format", choices=FORMATS, help="default: by the file's name, or jsonl")
     parser.add_argument("--json", action="store_true", help="with -o, report as a JSON object")
 

@@ -11,10 +11,10 @@ rotate-key  forget the secret with all URLs and pages, which are hashed with it
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy_neardup.commands import NOTHING_FOUND
+from scrapy_neardup.commands.paths import local_path
 from scrapy_neardup.commands.terminal import complain, say, say_json, say_table
 from scrapy_neardup.harmless import clean
 
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", choices=ACTIONS, help="what to do, see above")
     parser.add_argument("url", metavar="URL", help="of the server, as in NEARDUP_BACKEND")
     parser.add_argument("--prefix", default="neardup", help="NEARDUP_BACKEND_PREFIX")
-    parser.add_argument("--file", type=Path, help="to export to, or to import from")
+    parser.add_argument("--file", type=local_path, help="to export to, or to import from")
     parser.add_argument("--site", help="to forget: a host or a URL of the site")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
 

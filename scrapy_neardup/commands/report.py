@@ -10,6 +10,7 @@ import argparse
 from pathlib import Path
 
 from scrapy_neardup.commands.numbers import at_least
+from scrapy_neardup.commands.paths import local_path
 from scrapy_neardup.commands.state_folder import add_state, state_folder
 from scrapy_neardup.commands.terminal import ProgressLine, say, say_json
 from scrapy_neardup.report.data import ROWS
@@ -25,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """State folder, file, length and form."""
     add_state(parser)
     parser.add_argument(
-        "-o", "--output", type=Path, default=Path("report.html"), help="default: report.html"
+        "-o", "--output", type=local_path, default=Path("report.html"), help="default: report.html"
     )
     parser.add_argument(
         "--rows", type=at_least(0), default=ROWS, help=f"decisions to list (default: {ROWS:,})"

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scrapy_neardup.commands.paths import local_path
 from scrapy_neardup.commands.terminal import say, say_json
 from scrapy_neardup.errors import InputError
 
@@ -32,7 +33,7 @@ EXAMPLES = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What to do, for which design, and the form of the answer."""
     parser.add_argument(
-        "--out", metavar="DIR", type=Path, help="write the Verilog there; created if missing"
+        "--out", metavar="DIR", type=local_path, help="write the Verilog there; created if missing"
     )
     parser.add_argument(
         "--build", action="store_true", help="compile it for the engine `rtl`; takes some 10 s"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_neardup.commands import NOTHING_FOUND
 from scrapy_neardup.commands.numbers import at_least
+from scrapy_neardup.commands.paths import local_path
 from scrapy_neardup.commands.state_folder import (
     add_state,
     known_key,
@@ -49,13 +50,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     do.add_argument(
         "--export",
         metavar="FILE",
-        type=Path,
+        type=local_path,
         help="write trusted rules as duplicate-url-discarder's JSON, for NEARDUP_URL_SITE_RULES",
     )
     do.add_argument(
         "--learn-from",
         metavar="STATE",
-        type=Path,
+        type=local_path,
         help="learn from the ledger of a crawl, its own or another's, or from the output folder of "
         "`dedup --report`, before showing the rules",
     )

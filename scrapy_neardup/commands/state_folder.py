@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scrapy_neardup.commands.paths import local_path
 from scrapy_neardup.errors import StateError
 
 if TYPE_CHECKING:
@@ -22,12 +23,12 @@ def add_state(parser: argparse.ArgumentParser, or_server: bool = False) -> None:
     if or_server:
         parser.add_argument("state", metavar="STATE|URL", help=f"{STATE_HELP}; or a fleet's server")
     else:
-        parser.add_argument("state", metavar="STATE", type=Path, help=STATE_HELP)
+        parser.add_argument("state", metavar="STATE", type=local_path, help=STATE_HELP)
 
 
 def add_state_option(parser: argparse.ArgumentParser) -> None:
     """Take the state folder as an option, where the first argument is a URL."""
-    parser.add_argument("--state", metavar="STATE", type=Path, required=True, help=STATE_HELP)
+    parser.add_argument("--state", metavar="STATE", type=local_path, required=True, help=STATE_HELP)
 
 
 def state_folder(named: Path) -> Path:

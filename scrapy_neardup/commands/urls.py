@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy_neardup.commands.numbers import at_least
+from scrapy_neardup.commands.paths import local_path
 from scrapy_neardup.commands.terminal import colour, say, say_json
 from scrapy_neardup.harmless import clean
 from scrapy_neardup.offline.line_files import lines_in
@@ -34,7 +35,7 @@ EXAMPLES = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The file, what to try, and form."""
     parser.add_argument(
-        "file", metavar="FILE", type=Path, help="URLs, one a line; may be gzipped; - is stdin"
+        "file", metavar="FILE", type=local_path, help="URLs, one a line; may be gzipped; - is stdin"
     )
     parser.add_argument(
         "--profiles", metavar="NAMES", help="try these instead of NEARDUP_URL_PROFILES"
