@@ -612,11 +612,53 @@ def test_two_runs_do_not_share_an_output(
 
 
 def test_damaged_lines_are_listed_and_passed_over(tmp_path: Path) -> None:
-    content = b'{"torn": \n[1]\n\xff\xfe\n' + b"[" * 100_000 + b"\n\n" + jsonl()
+    content = b'{"torn": \n[1\n\xff\xfe\n{}{}\n\n' + jsonl()
     (tmp_path / "a.jsonl").write_bytes(content)
     assert run(tmp_path / "out", tmp_path / "a.jsonl") == 0
     assert kept(tmp_path / "out", unpacked_lines) == KEPT
     assert [d["record"] for d in lines(tmp_path / "out" / "damaged.jsonl")] == [0, 1, 2, 3]
+
+
+WITH_UNREAD = {
+    "other-cells.csv": b"url,text\nhttp://a/1,one\nhttp://a/2,two,2\nhttp://a/3\n",
+    "no-objects.jsonl": b'{"url": "http://a/1", "text": "one"}\n[1, 2]\n"words"\n',
+    "no-objects.json": b'[\n{"url": "http://a/1", "text": "one"},\n[1, 2],\nnull\n]\n',
+    "nesting.jsonl": b'{"url": "http://a/1", "text": "one"}\n'
+    + b'{"url": "http://a/2", "text": "two", "more": %s}\n' % (b"[" * 100_000 + b"]" * 100_000) * 2,
+}
+
+
+@pytest.mark.parametrize("name", WITH_UNREAD)
+def test_a_record_that_is_none_but_has_an_end_is_kept_as_it_came(
+    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / name).write_bytes(WITH_UNREAD[name])
+    assert run(tmp_path / "out", tmp_path / name) == 0
+    assert (tmp_path / "out" / "kept" / f"00000-{name}").read_bytes() == WITH_UNREAD[name]
+    summary, told = json.loads(capsys.readouterr().out), lines(tmp_path / "out" / "damaged.jsonl")
+    assert [(d["record"], d["kept"]) for d in told] == [(1, True), (2, True)]
+    assert (summary["kept"], summary["damaged"]) == (3, 0)
+    assert summary["others"]["not_compared/unread"] == 2
+
+
+def test_a_row_whose_quote_nothing_ends_would_take_the_next_ones_along_and_is_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = b'url,text\nhttp://a/1,one\n"http://a/2,two\nhttp://a/3,three\n'
+    (tmp_path / "a.csv").write_bytes(rows)
+    assert run(tmp_path / "out", tmp_path / "a.csv") == 0
+    (damage,) = lines(tmp_path / "out" / "damaged.jsonl")
+    assert (damage["record"], damage["kept"]) == (1, False)
+    assert "1 damaged: they are in kept/ only where" in capsys.readouterr().err
+
+
+def test_an_object_over_several_lines_is_kept_whole_though_one_of_them_is_a_number(
+    tmp_path: Path,
+) -> None:
+    content = json.dumps({"url": "http://a/1", "numbers": [5]}, indent=2).encode()
+    (tmp_path / "a.jsonl").write_bytes(content)
+    assert run(tmp_path / "out", tmp_path / "a.jsonl") == 0
+    assert (tmp_path / "out" / "kept" / "00000-a.jsonl").read_bytes() == content
 
 
 @pytest.mark.parametrize("name", ["pages.warc", "pages.warc.gz"])

@@ -43,6 +43,14 @@ def test_a_passage_with_a_huge_word_is_listed(tmp_path: Path) -> None:
     assert found["text"].startswith("w" * 1_200_000)
 
 
+def test_a_record_that_is_kept_without_being_read_was_not_searched(tmp_path: Path) -> None:
+    pages, passages = tmp_path / "pages.csv", tmp_path / "eval.jsonl"
+    pages.write_text(f"url,text\nhttp://a.example/1,{prose(1)}\nhttp://a.example/2,,{QUESTION}\n")
+    assert run(pages, jsonl(passages, [{"text": QUESTION}]), tmp_path / "out") == 0
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text("utf-8"))
+    assert (summary["kept"], summary["others"]["passages/not_searched"]) == (2, 1)
+
+
 def test_records_with_a_passage_are_listed_and_kept(tmp_path: Path) -> None:
     loud = QUESTION.upper().replace(" ", "\n ")
     texts = [

@@ -149,6 +149,11 @@ def run(options: argparse.Namespace) -> int:
             raise
         if is_over:
             complain(f"{options.out}: this run was already done, and nothing is done again")
+        if summary["damaged"]:
+            complain(
+                f"{summary['damaged']:,} damaged: they are in kept/ only where their whole file "
+                f"is; {options.out / 'damaged.jsonl'} says where each of them is, and why"
+            )
         tell(summary, options.json)
         return 0
     with tempfile.TemporaryDirectory(prefix="neardup-") as folder:
@@ -191,11 +196,12 @@ def write_joined(folder: Path, is_lines: bool) -> None:
 
 
 def tell_damage(out: Path) -> None:
-    """Say where damaged records are, which are on standard output no more than in the folder."""
+    """Say where damaged records are: without the folder, nothing else does."""
     with (out / "damaged.jsonl").open("rb") as lines:
         for line in islice(lines, MAX_TOLD):
             entry = json.loads(line)
-            complain(f"{entry['file']}: record {entry['record']} is damaged: {entry['error']}")
+            end = "; kept as it came" if entry["kept"] else ""
+            complain(f"{entry['file']}: record {entry['record']} is damaged: {entry['error']}{end}")
         if n_more := sum(1 for _ in lines):
             complain(f"and {n_more:,} more; name a folder with --out to have all in a file")
 

@@ -29,6 +29,7 @@ from scrapy_neardup.offline.dedup.transfer import UncomparedRecord, unpack
 from scrapy_neardup.offline.dedup.workers import Worker, WorkerEnded, Workers
 from scrapy_neardup.state.records import KeptPage
 
+UNREAD = "not_compared/unread"  # what is counted of damage that is kept as it came
 ALL = range(2**63)  # records of a chunk, however many
 NAMED = re.compile(r"(.*)#([0-9a-f]{8})\.(\d+)\.(\d+)\.(\d+)", re.DOTALL)
 
@@ -152,7 +153,7 @@ class Decider:
             self.journal.note(
                 DAMAGED, {"index": index, "offset": reading.begin, "error": reading.error}
             )
-            return "damaged", DROPPED
+            return (UNREAD, KEPT) if reading.is_whole else ("damaged", DROPPED)
         if isinstance(reading, UncomparedRecord):
             return f"not_compared/{reading.reason}", KEPT
         decision = self._decision(reading)

@@ -43,7 +43,7 @@ class DecidedChunk(NamedTuple):
     """A chunk that was decided.
 
     place     number of the input, of the chunk in it
-    verdicts  DROPPED or KEPT, a byte a record; DROPPED where there is damage
+    verdicts  DROPPED or KEPT, a byte a record; DROPPED for damage, unless it is kept as it came
     """
 
     place: tuple[int, int]

@@ -126,9 +126,9 @@ class ReadingWorker:
         self, passages: Passages, page: Page | DamagedRecord | None, reading: Read
     ) -> Contained | None:
         """The passages in a record, also in one that is not compared; None where it is unknown."""
-        if isinstance(page, DamagedRecord):
+        if isinstance(page, DamagedRecord) and not page.is_whole:
             return Contained("", [])
-        if page is None or (page.body and reading == UncomparedRecord("too_long")):
+        if not isinstance(page, Page) or (page.body and reading == UncomparedRecord("too_long")):
             return None
         try:
             words = reading.words if isinstance(reading, PageReading) else words_of(page)

@@ -80,7 +80,12 @@ class Page(NamedTuple):
 
 
 class DamagedRecord(NamedTuple):
-    """A record, or the rest of a file, that cannot be read."""
+    """A record, or the rest of a file, that cannot be read.
+
+    begin: offset in the file, as Frame.begin. is_whole: whether nobody doubts which bytes it is,
+    nor that they harm no record behind it: it is kept as it came.
+    """
 
     error: str
-    begin: int = 0  # offset in the file, as Frame.begin
+    begin: int = 0
+    is_whole: bool = False

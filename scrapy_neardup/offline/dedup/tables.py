@@ -13,7 +13,7 @@ from typing import Any
 from scrapy_neardup.harmless import harmless_cell
 from scrapy_neardup.offline.dedup.deciding import RecordPlace, place_of
 from scrapy_neardup.offline.dedup.inputs import Input
-from scrapy_neardup.offline.dedup.journal import DecidedChunk
+from scrapy_neardup.offline.dedup.journal import KEPT, DecidedChunk
 from scrapy_neardup.offline.file_systems import shown
 from scrapy_neardup.own_files import replacing
 from scrapy_neardup.state.files import write_atomically
@@ -87,8 +87,8 @@ def contained_of(group: DecidedChunk, entry: dict[str, Any], records: Records) -
 
 def damage_of(group: DecidedChunk, entry: dict[str, Any], records: Records) -> dict[str, Any]:
     """A line of damaged.jsonl."""
-    where = records.where(RecordPlace(*group.place, entry.pop("index")))
-    return {**where, **entry}
+    place = RecordPlace(*group.place, entry.pop("index"))
+    return {**records.where(place), **entry, "kept": group.verdicts[place.record] == KEPT}
 
 
 def duplicate_of(entry: dict[str, Any], records: Records) -> dict[str, Any]:

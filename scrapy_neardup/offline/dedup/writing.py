@@ -6,13 +6,14 @@ import os
 import re
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import takewhile
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from scrapy_neardup.errors import InputError, StateError
-from scrapy_neardup.offline.dedup.deciding import Cuts
+from scrapy_neardup.offline.dedup.deciding import UNREAD, Cuts
 from scrapy_neardup.offline.dedup.inputs import Input
 from scrapy_neardup.offline.dedup.journal import DecidedChunk
 from scrapy_neardup.offline.dedup.lines import Surplus
@@ -235,10 +236,8 @@ def partitions_of(path: Path) -> list[str]:
 
 def is_unread(groups: list[DecidedChunk]) -> bool:
     """Whether an input has records and none could be read."""
-    counts = [(group.counts["records"], group.counts["damaged"]) for group in groups]
-    return any(records for records, _ in counts) and all(
-        records == damaged for records, damaged in counts
-    )
+    counts = sum((group.counts for group in groups), Counter())
+    return 0 < counts["records"] == counts["damaged"] + counts[UNREAD]
 
 
 def copy(path: Path, ranges: Ranges, to: BinaryIO) -> None:

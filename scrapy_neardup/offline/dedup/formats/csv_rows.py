@@ -62,9 +62,12 @@ class CsvRows(TextStream):
         """The record of a row."""
         header = chunk.head.decode("latin-1")
         names, raw = names_of(header), frame.raw.decode("latin-1")
-        cells = cells_of(raw, delimiter_of(header))
+        delimiter = delimiter_of(header)
+        cells = cells_of(raw, delimiter)
         if len(cells) != len(names):
-            return DamagedRecord(f"{len(cells)} cells under {len(names)} names", frame.begin)
+            why = f"{len(cells)} cells under {len(names)} names"
+            is_whole = WHOLE[delimiter].fullmatch(raw) is not None  # no open quote
+            return DamagedRecord(why, frame.begin, is_whole)
         values = [cell.encode("latin-1").decode("utf-8", "surrogateescape") for cell in cells]
         return page_of(dict(zip(names, values, strict=True)), self.columns)
 

@@ -224,13 +224,13 @@ def object_of(raw: bytes) -> dict[str, Any] | DamagedRecord:
         row, end = scan(text, skip_space(text, 0))
         if skip_space(text, end) < len(text):
             raise json.JSONDecodeError("Extra data", text, end)
-    except (ValueError, RecursionError) as error:
+    except RecursionError as error:  # whatever it is, another reader may take it
+        return DamagedRecord(f"nested too deep: {error}", is_whole=True)
+    except ValueError as error:
         return DamagedRecord(f"not JSON: {error}{hint(error, text)}")
-    return (
-        row
-        if isinstance(row, dict)
-        else DamagedRecord(f"a JSON {type(row).__name__}, not an object")
-    )
+    if isinstance(row, dict):
+        return row
+    return DamagedRecord(f"a JSON {type(row).__name__}, not an object", is_whole=True)
 
 
 def hint(error: Exception, text: str) -> str:
