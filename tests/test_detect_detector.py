@@ -880,3 +880,19 @@ def test_a_duplicate_is_near_unless_it_is_exact(kind: DecisionKind) -> None:
     duplicate = Decision(kind, 0, 100, "http://a.example/", original_id=0)
     assert duplicate.is_near == (duplicate.is_duplicate and kind != "exact")
     assert not Decision("soft-404", 0, 100).is_near
+
+
+@pytest.mark.parametrize("n_words", [4_000, 12_000])
+def test_a_negation_that_one_of_two_whole_pages_has_counts_however_they_are_sampled(
+    n_words: int,
+) -> None:
+    """Of a page that is sampled one shingle in four, five that differ may stand for twenty."""
+    kinds = []
+    for seed in range(40):
+        known = detector(seed, boilerplate="keep", whole_pages=True)
+        words = text(n_words, seed, line=n_words).split(" ")
+        decide(known, "http://a.example/1", " ".join(words))
+        words.insert(n_words // 2, "not")
+        kinds.append(decide(known, "http://a.example/2", " ".join(words)).kind)
+    assert "near" not in kinds
+    assert kinds.count("near-but-differs") > 20

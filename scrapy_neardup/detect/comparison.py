@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from scrapy_neardup.detect import odd_sketch
-from scrapy_neardup.detect.facts import differences, differences_of_wholes, reworded
+from scrapy_neardup.detect.facts import REASONS, differences, differences_of_wholes, reworded
 from scrapy_neardup.detect.near import Measured, NearLimits, own_parts_agree
 from scrapy_neardup.detect.odd_sketch import ROW_WORDS, OddRows, exchange, least_differing
 from scrapy_neardup.detect.page_reading import OwnPart
@@ -19,6 +19,7 @@ MAX_LACKING = COUNTED + odd_sketch.SHINGLE - 1
 # The same beside a longer own part: so many of its words to one. A print version lacks the menu and
 # the footer of its article, and is a copy of it.
 OWN_TO_PARAGRAPHS = 4
+NEGATION = 1 + REASONS.index("negation")  # as facts.differences has it
 
 
 class Comparison:
@@ -130,12 +131,24 @@ class Comparison:
         With pages that were read when no template of theirs was known, all facts are compared.
         is_least: whether n_differing is least_differing(), and so are own parts to be compared.
         """
-        found = np.zeros(len(rows.data), dtype=np.int64)
-        if not self.compare_facts or not len(found):
-            return found
+        if not self.compare_facts or not len(rows.data):
+            return np.zeros(len(rows.data), dtype=np.int64)
         own = odd_sketch.n_differing(rows.own, page.odd_row, measured.own_similarity)
         if is_least:
             own = least_differing(own, rows.own)
+        found = self._differences(page, rows, n_differing, own)
+        if not self.whole_pages:
+            return found
+        least = least_differing(n_differing, rows.whole)
+        if least is not n_differing:
+            found = or_negations(found, self._differences(page, rows, least, own))
+        return differences_of_wholes(page.facts, rows.facts, n_differing, found)
+
+    def _differences(
+        self, page: OwnPart, rows: PageRows, n_differing: F64Array, own: F64Array
+    ) -> I64Array:
+        """As facts.differences, by the differing shingles of wholes or own parts, the fewer."""
+        found = np.zeros(len(rows.data), dtype=np.int64)
         fewest = np.minimum(n_differing, own)
         plain = rows.have_no_own_part
         if not plain.all():
@@ -143,8 +156,6 @@ class Comparison:
         if plain.any():
             facts = page.reading.all_facts, rows.facts[plain]
             found[plain] = differences(*facts, fewest[plain], n_differing[plain])
-        if self.whole_pages:
-            return differences_of_wholes(page.facts, rows.facts, n_differing, found)
         return found
 
     def reworded(
@@ -195,3 +206,12 @@ class Comparison:
 
 def _bits(words: U64Array) -> I64Array:
     return np.bitwise_count(words).astype(np.int64)
+
+
+def or_negations(found: I64Array, of_least: I64Array) -> I64Array:
+    """In what pages differ, a negation included that only the fewest differing shingles tell of.
+
+    found, of_least: as facts.differences, by n_differing() and by least_differing(). Of long pages,
+    which are sampled, one that is added may count for more shingles than a negation is one of.
+    """
+    return np.where((found == 0) & (of_least == NEGATION), NEGATION, found)

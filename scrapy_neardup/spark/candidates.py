@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from scrapy_neardup.detect import odd_sketch
+from scrapy_neardup.detect.comparison import or_negations
 from scrapy_neardup.detect.detector import FactRule
 from scrapy_neardup.detect.facts import differences, differences_of_wholes
 from scrapy_neardup.detect.near import Measured, NearLimits, near
@@ -176,6 +177,9 @@ def what_differs(
         same[at] = say_the_same(rows["data"][later], others["data"][them], n_differing)
         facts = rows["facts"][later], others["facts"][them]
         differ = differences(*facts, n_differing, n_differing)
+        least = odd_sketch.least_differing(n_differing, odd_rows)
+        if least is not n_differing:
+            differ = or_negations(differ, differences(*facts, least, least))
         found[at] = differences_of_wholes(*facts, n_differing, differ)
     return same, found
 
