@@ -3,13 +3,18 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from itertools import product
+from random import Random
 from typing import Any
 
 import pytest
-from crawls import crawl_requests
+from crawls import PagesSpider, crawl, crawl_requests
 from hypothesis import given
 from hypothesis import strategies as st
 from mock_site import MockSite, page, prose
+from ordinary_spiders.site import template
+from scrapy import Request
 from scrapy.http import HtmlResponse, Response, TextResponse
 
 from scrapy_neardup.crawl.pages.body_cache import BodyCache
@@ -62,7 +67,7 @@ def test_the_body_that_was_read_first_is_forgotten_first(monkeypatch: pytest.Mon
     read = BodyCache()
     bodies = [read.body(Response("http://a.example/", body=b"%d" % n)) for n in (1, 2, 3)]
     for body in bodies:
-        read.remember(body, detector().read("http://a.example/", prose(1)))
+        read.remember(body, detector().read("http://a.example/", prose(1)), None)
     assert [read.words(body) is None for body in bodies] == [True, False, False]
 
 
@@ -80,6 +85,33 @@ def test_a_copy_byte_by_byte_is_dropped_without_being_read(
     assert outcome.urls == read == [mock_site.url("/one")]
     assert outcome.stat("pages/exact") == outcome.stat("items/dropped") == 2
     assert outcome.stat("pages/read") == 3
+
+
+class Whole(PagesSpider):
+    """Its items hold the whole page."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url, "html": response.text}
+
+
+def test_a_copy_of_a_near_page_repeats_its_items_whatever_page_is_nearer_by_then(
+    mock_site: MockSite,
+) -> None:
+    """Each text stands on four pages, of which some are near others and some are remembered."""
+    variants = list(product(range(20), ("Anna Smith", "Anna Smyth", "Anna Müller", "Anna Muller")))
+    Random(1).shuffle(variants)
+    for n, (text, author) in enumerate(variants):
+        body = f"<p>{prose(str(text), 200)}</p><p>By {author}</p>"
+        for kind in ("page", "copy"):
+            mock_site.add(f"/{kind}/{n}", template("Notice", body).encode())
+    paths = [mock_site.url(f"/{kind}/{n}") for kind in ("page", "copy") for n in range(80)]
+    outcome = crawl(
+        Whole,
+        {"NEARDUP_BOILERPLATE": "learn", "CONCURRENT_REQUESTS": 1},
+        seed=mock_site.url("/page/seed"),
+        requests=lambda: (Request(path, priority=-n) for n, path in enumerate(paths)),
+    )
+    assert outcome.urls == paths[:80]
 
 
 def test_where_hashes_can_be_foreseen_every_page_is_read(

@@ -68,6 +68,7 @@ class CrawledPage:
     words: bytes = b""
     blocks: Blocks | None = None
     claimed: int | None = None  # row of the page that it names as its canonical one
+    near_row: int | None = None  # of the page that a page of the same bytes was near
     judged: Decision | None = None  # what the detector said
     applied: Decision | None = None  # the same, None where it is overruled
     is_new: bool = False  # whether the page is remembered from now on

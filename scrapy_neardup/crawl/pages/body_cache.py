@@ -20,7 +20,8 @@ HASH_TELLS = (
 
 # Plain tuples of plain values: what holds more stays with the garbage collector for good.
 Body = tuple[int, int, str, str, str | None]  # all that the visible text of a response depends on
-Words = tuple[bytes, int]  # the digest of their text, and how many
+# The digest of their text, how many they are, and the row of the page that they are near.
+Words = tuple[bytes, int, int | None]
 
 
 class BodyCache:
@@ -44,8 +45,8 @@ class BodyCache:
         """The words of a body, if it was read."""
         return self._words.get(body)
 
-    def remember(self, body: Body, reading: PageReading) -> None:
+    def remember(self, body: Body, reading: PageReading, near: int | None) -> None:
         """A body was read; beyond MAX_BODIES the one that was read first is forgotten."""
-        self._words[body] = reading.digest, reading.n_words
+        self._words[body] = reading.digest, reading.n_words, near
         if len(self._words) > MAX_BODIES:
             del self._words[next(iter(self._words))]

@@ -240,14 +240,17 @@ class PageJudge:
         words = page.body and self._bodies.words(page.body)
         if words is None:
             return None
+        digest, n_words, page.near_row = words
         decide = self._state.detector.decide_copy
-        decision = self._attempt("index", decide, response.url, *words)
+        decision = self._attempt("index", decide, response.url, digest, n_words)
         return decision and self._counted(decision)
 
     async def _decision(self, reading: PageReading, page: CrawledPage) -> Decision | None:
         """The decision about a page, with other workers where they may know it."""
         if self._fleet is None:
-            decided = self._attempt("index", self._state.decide, reading, True, page.claimed)
+            # Items of a near page are known by its original: so are those of its copies.
+            original = page.near_row if page.claimed is None else page.claimed
+            decided = self._attempt("index", self._state.decide, reading, True, original)
         else:
             decided = await self._decided_with_fleet(self._fleet, reading, page)
         if decided is None:
@@ -255,7 +258,8 @@ class PageJudge:
         decision, page.is_new = decided
         page.judged = decision  # at once: whatever fails from here on, the row is the page's
         if self._fleet is None and page.body and not reading.is_mostly_script:
-            self._bodies.remember(page.body, reading)
+            near = decision.original_id if decision.kind == "near" else None
+            self._bodies.remember(page.body, reading, near)
         if decision.kind in SAYS_MORE:
             page.words, page.blocks = reading.words, reading.blocks
         if reading.is_mostly_script:
