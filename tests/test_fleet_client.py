@@ -229,7 +229,7 @@ def test_a_slot_that_moves_to_another_node_is_named() -> None:
         home.command("CLUSTER", "SETSLOT", slot, "MIGRATING", name)
         (asks,) = server.send([asked])
         assert str(asks) == f"ASK: slot {slot} of the cluster is moving to 127.0.0.1:{other.port}"
-        for node in (other, home):
+        for node in (other, *nodes):  # all, or who asks the third one is sent home again
             node.command("CLUSTER", "SETSLOT", slot, "NODE", name)
         server._is_stale = False  # it asked for the slots when it was told to ask elsewhere
         (moved,) = server.send([asked])
