@@ -99,8 +99,8 @@ class NearDuplicatePipeline:
             if page is None:  # nothing could tell whether it leaves the other pipelines
                 return self.keep(item, None)
             reading = self.reading_of(item, page)
-            revisit = page.revisit
-            has_files = revisit is not None and self.may_have_expired(revisit)
+            # Without recrawls no page has a revisit: nothing is called for its items.
+            has_files = page.revisit is not None and self.may_have_expired(page)
             if reading is not None or has_files:
                 return self.process_later(item, page, reading)
             return self.process(item, page)
@@ -114,11 +114,10 @@ class NearDuplicatePipeline:
     ) -> Any:
         """The same, of an item that takes long to read, or that passes if a file has expired."""
         try:
-            revisit, read = page.revisit, None if reading is None else await reading
-            has_files = revisit is not None and self.may_have_expired(revisit)
-            if has_files and await self.files.have_expired(item):
+            read = None if reading is None else await reading
+            if self.may_have_expired(page) and await self.files.have_expired(item):
                 self.session.count(stats.RECRAWL_EXPIRED)
-                return self.keep(item, revisit)
+                return self.keep(item, page.revisit)
             return self.process(item, page, read)
         except DropItem:
             raise
@@ -130,9 +129,9 @@ class NearDuplicatePipeline:
         self.session.attempt.failed("pipeline")
         return item
 
-    def may_have_expired(self, revisit: Revisit) -> bool:
+    def may_have_expired(self, page: CrawledPage) -> bool:
         """Whether media pipelines are to be asked before an item of a page is dropped."""
-        is_dropped = revisit.says_nothing_new and self.settings.action == "drop"
+        is_dropped = page.says_nothing_new and self.settings.action == "drop"
         return is_dropped and bool(self.files.pipelines)
 
     def reading_of(

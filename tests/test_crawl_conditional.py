@@ -548,37 +548,40 @@ class Wanted:
         self.file = io.StringIO()
 
 
+def holding(**made: Callable[[], Any]) -> type[Shop]:
+    """A spider with attributes that are made when it is."""
+
+    class Holding(Shop):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            vars(self).update({name: make() for name, make in made.items()})
+
+    return Holding
+
+
 def test_a_spider_with_attributes_of_other_contents_reads_the_pages(
     mock_site: MockSite, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Choosy(Shop):
-        def __init__(self, *args: Any, **options: Any) -> None:
-            super().__init__(*args, **options)
-            self.wanted = wanted[-1]
-
     add_shop(mock_site)
     caplog.set_level("INFO")
     wanted: list[Wanted] = []
+    choosy = holding(wanted=lambda: wanted[-1])
     for brands, expected in (("ab", 0), ("ab", N + 1), ("ba", N + 1), ("ac", 0), ("ac", N + 1)):
         wanted.append(Wanted(*brands))
         caplog.clear()
-        assert unread(recrawl(mock_site, tmp_path, Choosy)) == expected
+        assert unread(recrawl(mock_site, tmp_path, choosy)) == expected
     assert "'wanted' (_io.StringIO)" in caplog.text
 
 
 def test_a_spider_that_holds_the_time_of_the_crawl_is_said_to_be_why_pages_are_read(
     mock_site: MockSite, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Timed(Shop):
-        def __init__(self, *args: Any, **options: Any) -> None:
-            super().__init__(*args, **options)
-            self.started = datetime.now(UTC)
-
+    timed = holding(started=lambda: datetime.now(UTC))
     add_shop(mock_site)
     caplog.set_level("INFO")
-    assert recrawl(mock_site, tmp_path, Timed).stat("recrawl/other_program") == 0
+    assert recrawl(mock_site, tmp_path, timed).stat("recrawl/other_program") == 0
     assert "depend on" not in caplog.text
-    second = recrawl(mock_site, tmp_path, Timed)
+    second = recrawl(mock_site, tmp_path, timed)
     assert unread(second) == 0
     assert second.stat("recrawl/other_program") == N + 2
     assert f"{N + 2} known pages were read in full, since what their callbacks depend on" in (

@@ -121,9 +121,9 @@ class Advice:
     ) -> None:
         """The crawl is over. counts: its stats. n_saved: downloads that rules saved for good."""
         self._fields.warn()
-        if self._folder is not None and self._settings.recrawl == "new":
-            warn_of_refusals(counts)
         if self._folder is not None:
+            if self._settings.recrawl == "new":
+                warn_of_refusals(counts)
             warn_of_failed_files(counts)
         logger.info("neardup: %s", closing_sentence(counts, self._settings))
         if learnt := learnt_sentence(counts, n_saved, self._folder):
