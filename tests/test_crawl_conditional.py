@@ -374,10 +374,12 @@ def test_a_server_that_is_found_out_is_not_believed_in_answers_that_are_on_their
 def test_a_server_with_a_new_tag_at_every_visit_is_not_asked_again(
     mock_site: MockSite, tmp_path: Path
 ) -> None:
+    n = 5 * N  # more than are on their way at once
+
     def show(visit: int) -> None:
-        body = page("start", *(f"/p/{i}" for i in range(N)))
+        body = page("start", *(f"/p/{i}" for i in range(n)))
         add(mock_site, "/start", body, tag=f'"{visit}"')
-        for i in range(N):
+        for i in range(n):
             add(mock_site, f"/p/{i}", product(i), tag=f'"{visit}-{i}"')
 
     show(1)
@@ -385,7 +387,7 @@ def test_a_server_with_a_new_tag_at_every_visit_is_not_asked_again(
     show(2)
     second = recrawl(mock_site, tmp_path)
     assert second.items == []
-    assert 0 < second.stat("recrawl/asked") < N
+    assert 0 < second.stat("recrawl/asked") < n
     show(3)
     assert recrawl(mock_site, tmp_path).stat("recrawl/asked") == 0
 
@@ -940,6 +942,8 @@ def test_pages_gone_are_found_though_their_lists_are_not_downloaded(
     assert found(recrawl(mock_site, tmp_path)) == {"unchanged": N + 1}
 
 
+# Scrapy 2.15 leaves the file of an empty queue open.
+@pytest.mark.filterwarnings("ignore:Exception ignored in.*FileIO")
 def test_links_are_followed_from_a_queue_on_disk(mock_site: MockSite, tmp_path: Path) -> None:
     add_shop(mock_site)
     folder = tmp_path / "state"
@@ -994,8 +998,9 @@ def test_a_recrawl_that_was_killed_goes_on_without_asking_twice(
     root = Path(__file__).resolve().parents[1]
     killed = subprocess.run(arguments, capture_output=True, cwd=root, check=False)
     assert killed.returncode == -signal.SIGKILL
+    asked = mock_site.gets("/p/7")
     rest = recrawl(mock_site, tmp_path, **settings)
     assert rest.urls == [mock_site.url("/p/5")]
     assert found(rest) == {"unchanged": N + 1, "changed": 1}
     assert mock_site.gets("/p/0") == 2
-    assert mock_site.gets("/p/7") == 2
+    assert mock_site.gets("/p/7") == asked + 1  # it may have been on its way
