@@ -251,10 +251,10 @@ TEXT = "a text of so many words that nobody would take this line of it for a lab
     ("one", "other"),
     [
         ("Colour: red", "Colour: blue"),
-        ("Weight: ten kg", "Weight: ten lb"),
-        ("Chapter IV", "Chapter VI"),
+        ("Weight: some kg", "Weight: some lb"),
+        ("Part aa", "Part bb"),
         ("Sold out", "In stock"),
-        ("It seats five people", "It seats four people"),
+        ("It seats few people", "It seats many people"),
         ("музей открыт", "музей закрыт"),
         ("共三人", "共四人"),
         ("有货", "预售"),

@@ -144,6 +144,30 @@ def test_every_negation_is_known_to_both(kernel: ModuleType) -> None:
         assert len(kernel.read(f"a {word} b", 9)[5]) == 1, word
 
 
+def test_every_value_in_words_counts_wherever_it_stands(kernel: ModuleType) -> None:
+    for word in sorted(twin.VALUES):
+        text = f"this is {word} here. So (is {word.upper()}).\nno such word is here"
+        found = kernel.read(text, 9)
+        assert len(found[1]) == 3, word
+        assert same(found, twin.read(text, 9)), word
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [("two", "three"), ("part IV", "part VI"), ("on Monday", "on Tuesday"), ("zwei", "drei")],
+)
+def test_other_values_in_words_make_another_statement(
+    kernel: ModuleType, ours: str, theirs: str
+) -> None:
+    (one, mask, value, *_), (other, other_mask, other_value, *_) = (
+        kernel.read(f"he said {said} of his long and boring story", 9)[1:]
+        for said in (ours, theirs)
+    )
+    assert one == other
+    assert mask == other_mask
+    assert value != other_value
+
+
 LETTERS = st.text(st.sampled_from("abé博館𠀀5"), min_size=1, max_size=5)
 BLOCKS = st.lists(st.tuples(st.lists(LETTERS, min_size=1, max_size=12), st.booleans()), max_size=6)
 NOTHING = np.empty(0, np.int64), *[np.empty(0, np.uint64)] * 2

@@ -32,7 +32,8 @@ from scrapy_neardup.detect.echoes import names_day
 from scrapy_neardup.detect.sites import site_of
 from scrapy_neardup.detect.text import exact_text
 from scrapy_neardup.errors import ItemTooLarge, ItemUnreadable
-from scrapy_neardup.kernels.numpy_twin.facts import NEGATIONS, SYMBOL_CATEGORIES
+from scrapy_neardup.kernels.numpy_twin.fact_words import NEGATIONS, NUMBER_WORDS, VALUE_WORDS
+from scrapy_neardup.kernels.numpy_twin.facts import SYMBOL_CATEGORIES
 from scrapy_neardup.urls.key import UrlKeyRules, url_key
 
 LONG_CHARS = 1000  # a longer string may be compared as text, a shorter one has to be equal
@@ -57,33 +58,6 @@ UNSPACED = re.compile(
 )  # Thai to Khmer, kana, Han
 AMONG_UNSPACED = re.compile(r"[!-~]++|\d++")  # a model, a price, an address
 ROMAN = re.compile("(?=..)c{0,3}(?:xc|xl|l?x{0,3})(?:ix|iv|v?i{0,3})")  # "(iii)", "part xi"
-# Numbers in words, but for one, which is an article in many languages; and words of several.
-NUMBER_WORDS = frozenset(
-    (
-        "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
-        "sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety "
-        "hundred hundreds thousand thousands million millions billion billions trillion zero dozen "
-        "dozens half twice third fourth fifth sixth seventh eighth ninth tenth "
-        "null zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn "
-        "sechzehn siebzehn achtzehn neunzehn zwanzig dreißig vierzig fünfzig sechzig siebzig "
-        "achtzig neunzig hundert tausend million millionen milliarde milliarden halb "
-        "zéro deux trois quatre cinq sept huit neuf dix onze douze treize quatorze quinze seize "
-        "vingt trente quarante cinquante soixante cent mille milliard milliards demi "
-        "cero dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince "
-        "dieciséis diecisiete dieciocho diecinueve veinte treinta cuarenta cincuenta sesenta "
-        "setenta ochenta noventa cien ciento doscientos trescientos quinientos mil millón millones "
-        "medio due tre quattro cinque sei sette otto nove dieci undici dodici tredici quattordici "
-        "quindici sedici diciassette diciotto diciannove venti trenta quaranta cinquanta sessanta "
-        "settanta ottanta novanta cento mila milione milioni miliardo miliardi mezzo "
-        "dois três quatro sete oito dez onze doze treze catorze quinze dezesseis dezessete dezoito "
-        "dezenove vinte trinta quarenta cinquenta sessenta setenta oitenta noventa cem milhão "
-        "milhões meio nul twee drie vijf zes zeven acht negen tien twaalf dertien veertien "
-        "vijftien zestien zeventien achttien negentien twintig dertig veertig vijftig zestig "
-        "zeventig tachtig negentig honderd duizend miljoen miljard"
-    )
-    .casefold()
-    .split()
-)
 # Of these, str() says all that they hold.
 PLAIN = frozenset({Decimal, Fraction, complex, time, timedelta, UUID})
 MAX_TIME = 10**15  # milliseconds since the epoch; a larger number is no time
@@ -485,9 +459,9 @@ def facts_of(text: str) -> list[str]:
     """The words of a text that are facts, in order: those with a digit or a symbol.
 
     Prices, dates, identifiers, `C++`, `-5`, `★★★`: texts that differ in one of them are not copies.
-    Nor are those of which one says "not", or whose numbers in words or Roman numerals, codes
-    (`aB`), addresses, paths and capitals differ, or numbers in brackets: a loss of 500 is written
-    as (500).
+    Nor are those of which one says "not", or whose numbers in words or Roman numerals, days,
+    months, codes (`aB`), addresses, paths and capitals differ, or numbers in brackets: a loss of
+    500 is written as (500).
     """
     words = (word.strip(EDGES) for word in text.replace("–", "-").split())  # –5 is -5
     facts = [word for word in words if word and _is_fact(word)] + BRACKETED.findall(text)
@@ -517,7 +491,7 @@ def _is_fact(word: str) -> bool:
         return True
     if word.isalpha():  # most words, told without a look at each character
         folded = word.casefold()
-        if folded in NEGATIONS or folded in NUMBER_WORDS:
+        if folded in NEGATIONS or folded in VALUE_WORDS:
             return True
         if word[0] in "cxlvi" and ROMAN.fullmatch(word):
             return True

@@ -64,7 +64,7 @@ enum { OTHERWISE = 1, REPLACED }; /* what rewording() says */
 /* Bytes that a short word has at most, cells of words, the least first byte of a character of three
  * bytes: see the twin. */
 enum { SHORT = 4, WHOLE_CELLS = 8, FIRST_CELLS = 2, THREE_BYTES = 0xE0 };
-#define N_NEGATIONS 1024 /* places; a power of two, many more than there are: most are free */
+#define N_KNOWN 2048 /* places of words; a power of two, many more than there are: most are free */
 
 typedef enum { DONE, NEEDS_ROOM, NEEDS_PAGE, NEEDS_PYTHON } Status;
 
@@ -117,31 +117,38 @@ typedef struct {
     size_t n_later;
 } Reader;
 
-/* Hashes of words that negate, each at the first free place from its own; 0 for none. */
-static uint64_t NEGATIONS[N_NEGATIONS];
+/* Hashes of words that negate or are values, each at the first free place from its own, and what
+ * they say; 0 for none. */
+enum { NEGATES = 1, IS_VALUE };
+static struct {
+    uint64_t hash;
+    int says;
+} KNOWN[N_KNOWN];
 
-static void add_negation(uint64_t hash) {
+static void add_known(uint64_t hash, int says) {
     size_t place = hash >> 32;
-    while (NEGATIONS[place % N_NEGATIONS]) place++;
-    NEGATIONS[place % N_NEGATIONS] = hash;
+    while (KNOWN[place % N_KNOWN].says) place++;
+    KNOWN[place % N_KNOWN].hash = hash;
+    KNOWN[place % N_KNOWN].says = says;
 }
 
-INLINE int negates(uint64_t hash) {
-    for (size_t place = hash >> 32; NEGATIONS[place % N_NEGATIONS]; place++)
-        if (NEGATIONS[place % N_NEGATIONS] == hash) return 1;
+INLINE int said_by(uint64_t hash) {
+    for (size_t place = hash >> 32; KNOWN[place % N_KNOWN].says; place++)
+        if (KNOWN[place % N_KNOWN].hash == hash) return KNOWN[place % N_KNOWN].says;
     return 0;
 }
 
-/* Bits of letters of which a word may negate; those of others are 0, but for a few. */
-static uint64_t MAY_NEGATE[64];
+/* Bits of letters of which a word may be known; those of others are 0, but for a few. */
+enum { LETTERS_BITS = 15 };
+static uint64_t MAY_BE_KNOWN[1 << (LETTERS_BITS - 6)];
 
 INLINE uint64_t place_of(Letters letters) {
-    return (letters.first ^ letters.last * GOLDEN) * GOLDEN >> 52;
+    return (letters.first ^ letters.last * GOLDEN) * GOLDEN >> (64 - LETTERS_BITS);
 }
 
-INLINE int may_negate(Letters letters) {
+INLINE int may_be_known(Letters letters) {
     uint64_t place = place_of(letters);
-    return MAY_NEGATE[place / 64] >> place % 64 & 1;
+    return MAY_BE_KNOWN[place / 64] >> place % 64 & 1;
 }
 
 /* The entry of the character at `at`, whose page is there; moves past it. */
@@ -222,14 +229,15 @@ static void add_fact(Reader *r, size_t start, size_t end) {
 }
 
 INLINE void add_word(Reader *r, uint64_t hash, size_t n_chars, int is_contracted) {
+    const int says = said_by(hash);
     if (r->is_open) close_negation(r, hash);
-    if (is_contracted || negates(hash)) {
+    if (is_contracted || says == NEGATES) {
         Negation *negation = r->negations + r->n_negations++;
         add_event(r, hash);
         negation->line = line_of(r);
         negation->hash = hash;
         r->is_open = 1;
-    } else if (r->is_counting && n_chars <= UNIT) {
+    } else if (says == IS_VALUE || (r->is_counting && n_chars <= UNIT)) {
         add_event(r, hash);
     } else {
         r->rest += fmix64(hash);
@@ -313,7 +321,7 @@ static void hash_later(Reader *r) {
 }
 
 INLINE void add_letters(Reader *r, Letters letters, size_t n_chars) {
-    if (r->is_open || r->is_counting || may_negate(letters)) {
+    if (r->is_open || r->is_counting || may_be_known(letters)) {
         add_word(r, hash_of_letters(letters), n_chars, 0);
         return;
     }
@@ -359,11 +367,11 @@ INLINE size_t word_of_letters(const uint8_t *word, Letters *letters) {
 }
 
 /* word: with SPARE bytes, spaces behind it. */
-static void note_negation(const uint8_t *word) {
+static void note_known(const uint8_t *word) {
     Letters letters;
     size_t n = word_of_letters(word, &letters);
     uint64_t place = place_of(letters);
-    if (n < SPARE && word[n] == ' ') MAY_NEGATE[place / 64] |= (uint64_t)1 << place % 64;
+    if (n < SPARE && word[n] == ' ') MAY_BE_KNOWN[place / 64] |= (uint64_t)1 << place % 64;
 }
 
 /* Reads most tokens in one go: words of 2 to 15 ASCII letters, each before a space. Whether there

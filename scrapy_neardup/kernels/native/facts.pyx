@@ -16,6 +16,8 @@ cdef extern from "facts.h":
     enum:
         CELLS
         COUNT
+        IS_VALUE
+        NEGATES
         PAGE
         ROW
         SPARE
@@ -51,8 +53,8 @@ cdef extern from "facts.h":
         size_t needed
         uint32_t page
 
-    void add_negation(uint64_t hash)
-    void note_negation(const uint8_t *word)
+    void add_known(uint64_t hash, int says)
+    void note_known(const uint8_t *word)
     void add_page(int number, uint32_t *page)
     Status read_until(Reader *reader) nogil
     ctypedef struct Stated:
@@ -251,6 +253,8 @@ cdef make_page(uint32_t number):
 
 
 for hash in twin.negation_hashes().tolist():
-    add_negation(hash)
-for word in twin.NEGATIONS:
-    note_negation(word.encode().ljust(SPARE))
+    add_known(hash, NEGATES)
+for hash in twin.value_hashes().tolist():
+    add_known(hash, IS_VALUE)
+for word in twin.NEGATIONS | twin.VALUES:
+    note_known(word.encode().ljust(SPARE))

@@ -2,8 +2,9 @@
 
 A fact is a token between spaces, without EDGE punctuation around it, that has a number, an operator
 of mathematics or an @, has a symbol at one of its ends, or is one of FACTS_ALONE. The word behind
-one, of UNIT letters at most, says what it counts: 10 mg is not 10 kg. A sentence is a line, or the
-part of one up to a character of ENDERS that a space follows.
+one, of UNIT letters at most, says what it counts: 10 mg is not 10 kg. It counts with the fact, as
+does a word of VALUES wherever it stands: "two rooms", "part IV", "on Monday". A sentence is a line,
+or the part of one up to a character of ENDERS that a space follows.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array, U32Array, U64Array
+from scrapy_neardup.kernels.numpy_twin.fact_words import NEGATIONS, VALUES
 from scrapy_neardup.kernels.numpy_twin.mix import GOLDEN, fmix64
 from scrapy_neardup.kernels.numpy_twin.words import WORD_CATEGORIES, composing, normal_pieces
 
@@ -41,33 +43,6 @@ TAGS = frozenset(map(chr, range(0xE0020, 0xE007F)))
 AT_ONCE = 1 << 14  # characters that a pattern is replaced in: the GIL is held for 2 ms
 # Format characters that nobody sees. The joiners and tags change what is shown.
 INVISIBLE = re.compile("[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
-# "Not" and its like: whole words, none of which is a common one of another language.
-NEGATIONS = frozenset(
-    (
-        "not no never none without cannot neither nor nobody nothing nowhere "  # English
-        "nicht kein keine keinem keinen keiner keines nie niemals niemand nichts ohne weder "
-        "niet geen nooit zonder inte icke ej aldrig ingen inget inga utan "  # Dutch, Swedish
-        "ikke intet aldri uden uten ekki aldrei engin enginn án "  # Danish, Norwegian, Icelandic
-        "pas non jamais sans ne ni aucun aucune sin nunca jamás ningún ninguno ninguna tampoco "
-        "não nao nem nenhum nenhuma senza mai né nessun nessuno nessuna "
-        "nu fără nici niciun nicio niciodată "  # Romanian
-        "nigdy bez żaden żadna żadne żadnego żadnej żadnych ani není nejsou nikdy žádný žádná "
-        "žádné žiadny žiadna žiadne nije nisu nema nikad nikada nemoj brez nikoli "
-        "не нет без ни нельзя никогда ні немає нема ніколи няма никога није никад "
-        "nekad nėra niekada ei eivät älä ilman mitte ilma "  # Baltic, Finnish, Estonian
-        "nem sem nincs nincsenek soha nélkül nuk ez níl gan ddim "  # Hungarian to Welsh
-        "δεν δε μην μη όχι χωρίς ποτέ ούτε κανένας καμία არ არა ვერ ոչ չէ "
-        "değil yok hayır hiç asla deyil yox emas емес жоқ биш үгүй "  # Turkic, Mongolian
-        "لا ليس ليست لم لن غير بدون دون بلا ولا ولم ولن وليس نه نیست نیستند هیچ نہیں نہ بغیر "
-        "לא אין אינו אינה אינם אינן בלי ללא ולא שלא ואין שאין "
-        "नहीं नही न मत बिना नाही नको छैन होइन না নয় নেই ਨਹੀਂ નથી નહીં இல்லை కాదు లేదు ಇಲ್ಲ ಅಲ್ಲ ഇല്ല അല്ല "
-        "không chưa chẳng đừng tidak bukan jangan belum tanpa walang huwag hapana bila "
-        "안 못 없는 없다 없음 없습니다 않는 않다 않습니다 아닌 아니다 아닙니다 아니오 불가 "
-        "ない 不 没 沒 无 無 未 勿 ไม่ มิได้ อย่า ห้าม ไร้ ปราศจาก"
-    )
-    .casefold()
-    .split()
-)
 CELLS = 64
 TABLE_WORDS = CELLS // 4
 FACT_WORDS = TABLE_WORDS + 11
@@ -504,7 +479,7 @@ class _Words(NamedTuple):
     runs: Runs
     hashes: U64Array
     negate: BoolArray  # which are "not" and its like
-    are_units: BoolArray  # which say what a fact counts
+    are_values: BoolArray  # which say what a fact counts, or are one of VALUES
     are_plain: BoolArray  # which are neither, nor parts of facts
 
 
@@ -547,13 +522,14 @@ def _words(text: _Text, facts: Runs) -> _Words:
     fact_before = np.searchsorted(facts[0], runs[0], "right") - 1
     in_fact = (fact_before >= 0) & (runs[0] < np.append(facts[1], 0)[fact_before])
     negate = (_among(hashes, negation_hashes()) | _contracted(text.codes, *runs)) & ~in_fact
-    units = _units(runs, in_fact, fact_before, text.sentences, facts[0]) & ~negate
-    return _Words(runs, hashes, negate, units, ~(in_fact | negate | units))
+    units = _units(runs, in_fact, fact_before, text.sentences, facts[0])
+    values = (units | _among(hashes, value_hashes())) & ~(in_fact | negate)
+    return _Words(runs, hashes, negate, values, ~(in_fact | negate | values))
 
 
 def _values(text: _Text, facts: Runs, words: _Words) -> tuple[I64Array, U64Array]:
     """Where the first fact, unit or negation of each sentence is, and a hash of all in order."""
-    stated = words.negate | words.are_units
+    stated = words.negate | words.are_values
     at = np.concatenate([facts[0], words.runs[0][stated]])
     if not len(at):
         return at, np.empty(0, np.uint64)
@@ -712,8 +688,18 @@ def _hashes(sums: U64Array, starts: I64Array, ends: I64Array) -> U64Array:
 
 @cache
 def negation_hashes() -> U64Array:
-    """The hashes of NEGATIONS."""
-    codes = (np.array([ord(c) for c in word], dtype=np.uint64) for word in sorted(NEGATIONS))
+    """The hashes of NEGATIONS, ascending."""
+    return _sorted_hashes(NEGATIONS)
+
+
+@cache
+def value_hashes() -> U64Array:
+    """The hashes of VALUES, ascending."""
+    return _sorted_hashes(VALUES)
+
+
+def _sorted_hashes(words: frozenset[str]) -> U64Array:
+    codes = (np.array([ord(c) for c in word], dtype=np.uint64) for word in words)
     return np.sort(np.array([_running_sums(word)[-1] for word in codes], dtype=np.uint64))
 
 
