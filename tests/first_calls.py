@@ -118,7 +118,9 @@ def facts(kernel: ModuleType, chance: random.Random) -> object:
     block, heads = b" ".join(words(chance).split()), hashes(chance, 5)
     one = np.array([len(block)], np.int64), np.array([0], np.int64), np.array([2], np.int64)
     are_own = np.arange(1 + 2 * len(heads)) % 2 == 0
-    return found, kernel.packed(block, *one, are_own, *found[1:], heads, heads, 0)
+    return found, kernel.packed(
+        block, hashes(chance, 1), *one, are_own, *found[1:], heads, heads, 0
+    )
 
 
 def visible_text(kernel: ModuleType, chance: random.Random) -> object:

@@ -203,6 +203,11 @@ def test_of_two_long_texts_only_the_longer_one_is_compared_as_text() -> None:
         ("$1,200", "($1,200)"),
         ("within three days", "within seven days"),
         ("innerhalb von drei Tagen", "innerhalb von fünf Tagen"),
+        ("each Monday in May", "each Tuesday in May"),
+        ("take .5 mg", "take 5 mg"),
+        ("run ./bin/run", "run /bin/run"),
+        ("for .NET", "for NET"),
+        ("if a != b", "if a = b"),
         ("应当在 三日内 缴纳", "应当在 五日内 缴纳"),
         ("FC🏴\U000e0067\U000e0065\U000e007f", "FC🏴\U000e0067\U000e0077\U000e007f"),  # flags
     ],

@@ -84,6 +84,18 @@ def difference(one: U64Array, other: U64Array, n_differing: float = FAR) -> str 
         ("that costs (500 USD) in all", "that costs (500 EUR) in all"),
         ("within 3 weeks of that", "within 3 days of that"),
         ("write to anna@shop.example today", "write to otto@shop.example today"),
+        ("take .5 mg of it", "take 5 mg of it"),
+        ("take (,5 mg) of it", "take (5 mg) of it"),
+        ("start ./run of it", "start .run of it"),
+        ("if a := b holds", "if a = b holds"),
+        ("if a != b holds", "if a = b holds"),
+        ("a dose of 5 mg/kg a day", "a dose of 5 mg/ml a day"),
+        ("a dose of 5 mg/kg/d at most", "a dose of 5 mg/kg/h at most"),
+        ("as f′ is small", "as f″ is small"),
+        ("a part of 5 ‰ is", "a part of 5 ‱ is"),
+        ("in part IV of it", "in part VI of it"),
+        ("it has two rooms", "it has three rooms"),
+        ("each Monday in May", "each Tuesday in May"),
     ],
 )
 def test_a_fact_that_was_replaced_is_a_difference(one: str, other: str) -> None:
@@ -102,6 +114,7 @@ def test_a_fact_that_was_replaced_is_a_difference(one: str, other: str) -> None:
         ("（５）", "(5)"),
         ("from 5–7 km away", "from 5-7 km away"),
         ("plain words", "other words"),
+        ("and so on... then", "and so on ...then"),
         ("of 5 excellent pages", "of 5 wonderful pages"),
         ("of 5 green old pages", "of 5 green new pages"),
     ],
@@ -259,6 +272,9 @@ TEXT = "a text of so many words that nobody would take this line of it for a lab
         ("共三人", "共四人"),
         ("有货", "预售"),
         ("営業中", "定休日"),
+        ("김민수", "김민지"),
+        ("محمد", "محمود"),
+        ("complete", "incomplete"),
         ("เปิด", "เต็ม"),
         ("本书由王小明先生翻译为中文出版", "本书由李大海先生翻译为中文出版"),
         ("この商品は東京から発送します", "この商品は大阪から発送します"),
@@ -319,6 +335,29 @@ def test_brief_lines_of_templates_are_reworded_by_other_words_and_by_more(
     one, other = f"{TEXT}\n{one}\n{TEXT}", f"{TEXT}\n{other}\n{TEXT}"
     assert rewording(one, other) == rewording(other, one) == found
     assert rewording(one, other, TWO_PLACES + 1) == (found if in_another_order else 0)
+
+
+STEPS = [f"{step} before you go on with the next of the steps" for step in ("Cut", "Fry", "Stir")]
+
+
+@pytest.mark.parametrize("between", ["", "\nDetails", "\nBuy\nDetails", f"\n{TEXT}"])
+@pytest.mark.parametrize("entries", [["Ajax", "Celtic", "Porto", "Lille"], STEPS])
+def test_lines_in_another_order_reword_a_page_however_much_differs(
+    entries: list[str], between: str
+) -> None:
+    first, *rest, last = entries
+    one, other = (
+        "".join(f"{entry}{between}\n" for entry in order)
+        for order in ([first, *rest, last], [first, last, *rest])
+    )
+    assert rewording(one, other, 500) == rewording(other, one, 500) == REPLACED
+    assert not rewording(one, one, 0)
+
+
+def test_a_long_line_more_is_no_other_order() -> None:
+    one = "\n".join([TEXT, *STEPS])
+    for other in ("\n".join([TEXT, *STEPS, TEXT]), "\n".join([STEPS[1], TEXT, STEPS[2]])):
+        assert rewording(one, other, 500) != REPLACED
 
 
 def test_the_same_facts_in_another_order_reword_a_page_however_much_differs() -> None:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from kernel_levels import native
 
 import scrapy_neardup.kernels.numpy_twin.facts as twin
+from scrapy_neardup.kernels.numpy_twin.mix import fmix64
 from scrapy_neardup.kernels.numpy_twin.words import blocks, stream_safe
 
 # What facts are made of, what stands around them, what canonical form changes, what is hidden.
@@ -68,7 +69,7 @@ def test_any_text_reads_as_the_twin_reads_it(
     titles, headings = np.array(heads, np.uint64), np.array(heads[1:], np.uint64)
     n = len(hashes) + len(titles) + len(headings)
     are_own = np.array([chance.random() < 0.6 for _ in range(n)], bool)
-    columns = words, ends, lines, n_words, are_own, *found[1:], titles, headings, tag
+    columns = words, hashes, ends, lines, n_words, are_own, *found[1:], titles, headings, tag
     assert same([b"", kernel.packed(*columns)], [b"", twin.packed(*columns)])
 
 
@@ -184,7 +185,8 @@ def test_words_are_spelt_as_the_twin_spells_them(
     n_words = np.array([len(words) for words, _ in blocks], np.int64)
     are_own = np.array([wanted for _, wanted in blocks], bool)
     lines = np.arange(len(blocks), dtype=np.int64)
-    columns = b" ".join(texts), ends, lines, n_words, are_own, *NO_FACTS, 0
+    hashes = fmix64(np.arange(len(blocks), dtype=np.uint64))
+    columns = b" ".join(texts), hashes, ends, lines, n_words, are_own, *NO_FACTS, 0
     assert same([b"", kernel.packed(*columns)], [b"", twin.packed(*columns)])
 
 
@@ -271,7 +273,7 @@ def test_what_is_not_text_is_refused(kernel: ModuleType) -> None:
     with pytest.raises(TypeError):
         kernel.read(b"bytes", 9)
     with pytest.raises((TypeError, BufferError)):
-        kernel.packed(b"a", *[[1]] * 11, 0)
+        kernel.packed(b"a", *[[1]] * 12, 0)
     rows = np.zeros((2, twin.FACT_WORDS), np.uint64)
     with pytest.raises(ValueError, match="are needed"):
         kernel.differences(rows[0, 1:], rows, np.zeros(2), np.zeros(2))

@@ -60,7 +60,13 @@ import scrapy_neardup.kernels as kernels
 from scrapy_neardup.detect.decision import WORDING
 from scrapy_neardup.detect.text import MAX_LINES, Blocks
 from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array, U64Array
-from scrapy_neardup.kernels.numpy_twin.facts import ORDER_AT, REPLACED, SPELLING_AT, SUM_AT
+from scrapy_neardup.kernels.numpy_twin.facts import (
+    NEGATED_AT,
+    ORDER_AT,
+    REPLACED,
+    SPELLING_AT,
+    SUM_AT,
+)
 
 SPELT_APART = re.compile(r"(?<=[^\W\d_]) (?=[^\W\d_])")  # "red hat" is "redhat"
 TITLE_PARTS = re.compile(r"(?<!\s)\s++[-–—|·:]\s++|[|–—·»:()]")
@@ -117,10 +123,10 @@ def packed(
     of lines that were left out, below 2^32.
     """
     row: U64Array = kernels.facts.packed(
-        words, blocks.ends, blocks.lines, blocks.n_words, are_own, *facts, tag
+        words, blocks.hashes, blocks.ends, blocks.lines, blocks.n_words, are_own, *facts, tag
     )
     if facts is NO_FACTS:
-        row[SPELLING_AT:] = 0  # how words are spelt is a fact, too
+        row[SPELLING_AT:] = row[NEGATED_AT] = 0  # spelling and the order of lines are facts, too
     return row
 
 

@@ -33,7 +33,7 @@ from scrapy_neardup.detect.sites import site_of
 from scrapy_neardup.detect.text import exact_text
 from scrapy_neardup.errors import ItemTooLarge, ItemUnreadable
 from scrapy_neardup.kernels.numpy_twin.fact_words import NEGATIONS, NUMBER_WORDS, VALUE_WORDS
-from scrapy_neardup.kernels.numpy_twin.facts import SYMBOL_CATEGORIES
+from scrapy_neardup.kernels.numpy_twin.facts import MARKS, SYMBOL_CATEGORIES
 from scrapy_neardup.urls.key import UrlKeyRules, url_key
 
 LONG_CHARS = 1000  # a longer string may be compared as text, a shorter one has to be equal
@@ -463,11 +463,21 @@ def facts_of(text: str) -> list[str]:
     months, codes (`aB`), addresses, paths and capitals differ, or numbers in brackets: a loss of
     500 is written as (500).
     """
-    words = (word.strip(EDGES) for word in text.replace("–", "-").split())  # –5 is -5
+    words = map(_without_edges, text.replace("–", "-").split())  # –5 is -5
     facts = [word for word in words if word and _is_fact(word)] + BRACKETED.findall(text)
     if text.isascii():
         return facts
     return facts + UNSPACED_NEGATION.findall(text) + UNSPACED_NUMBER.findall(text)
+
+
+def _without_edges(word: str) -> str:
+    """A word but for the punctuation around it; one of MARKS in front of it is left: .5, ./run."""
+    core = word.strip(EDGES)
+    if not core or word[0] == core[0]:
+        return core
+    before = word[: word.index(core)]
+    is_marked = before[-1] in MARKS and before[-2:-1] not in MARKS
+    return before[-1] + core if is_marked else core
 
 
 def stated(text: str, key: bytes) -> int:

@@ -51,7 +51,7 @@ enum {
 };
 enum { IN_TITLE = 1, IN_HEADING, IN_NUMBER, IN_NEGATION, IN_WORD };
 /* Limits of the same names in the twin. */
-enum { UNIT = 5, MAX_OF_A_FACT = 2, BRIEF = 8, COUNTED = 2 * BRIEF, OTHER_WORD = 7 };
+enum { UNIT = 5, MAX_OF_A_FACT = 2, BRIEF = 8, COUNTED = 2 * BRIEF, OTHER_WORD = 6 };
 enum { ONE_SIDED = 2, ONE_SIDED_NEGATION = 16, SWAPPED = 24, FEW_PLACES = 24, TWO_PLACES = 30 };
 enum { OTHERWISE = 1, REPLACED }; /* what rewording() says */
 /* Bits of ORDER: how many facts and negations there are, a sum of them, what title and headings
@@ -60,11 +60,17 @@ enum { OTHERWISE = 1, REPLACED }; /* what rewording() says */
 #define ALL_STATED 0xFFFFF0ull
 #define ALL_HEADS 0xFFFF000000ull
 #define BRIEF_ORDER 0xFFFFFF0000000000ull
+/* Bits of NEGATED: a sum of negations in own lines, one of all lines that are not brief, and a hash
+ * of these in order. */
+#define NEGATIONS_IN 0xFFFFFFull
+#define LONG_LINES 0xFFFFF000000ull
+#define LONG_ORDER 0xFFFFF00000000000ull
 #define SPARE 16
-/* Bytes that a short word has at most, cells of words, the least first byte of a character of three
- * bytes: see the twin. */
+/* Characters that a short word has at most, cells of words, the least first byte of a character of
+ * three bytes: see the twin. */
 enum { SHORT = 4, WHOLE_CELLS = 8, FIRST_CELLS = 2, THREE_BYTES = 0xE0 };
-#define N_KNOWN 2048 /* places of words; a power of two, many more than there are: most are free */
+#define N_KNOWN 2048 /* places of words; a power of two, many more than there are: most are free \
+                      */
 
 typedef enum { DONE, NEEDS_ROOM, NEEDS_PAGE, NEEDS_PYTHON } Status;
 
@@ -84,6 +90,7 @@ typedef struct {
     size_t core, core_end; /* without the punctuation around it; equal where nothing is left */
     uint32_t kinds, first, last; /* of all its characters; of the first and last of the core */
     int is_single;               /* whether the core is one character */
+    size_t mark, n_marks;        /* where one of MARKS is last before the core; how many in a row */
 } Token;
 
 /* A word of up to 15 ASCII letters: each one more than it is in lower case, zeros behind them. */
@@ -228,8 +235,10 @@ static void add_fact(Reader *r, size_t start, size_t end) {
     if (!r->n_rest) r->shapes += shape_of(r->text, start, end);
 }
 
-INLINE void add_word(Reader *r, uint64_t hash, size_t n_chars, int is_contracted) {
-    const int says = said_by(hash);
+/* Whether it is a unit. */
+INLINE int add_word(Reader *r, uint64_t hash, size_t n_chars, int is_contracted) {
+    const int says = said_by(hash), is_short = r->is_counting && n_chars <= UNIT;
+    r->is_counting = 0;
     if (r->is_open) close_negation(r, hash);
     if (is_contracted || says == NEGATES) {
         Negation *negation = r->negations + r->n_negations++;
@@ -237,13 +246,15 @@ INLINE void add_word(Reader *r, uint64_t hash, size_t n_chars, int is_contracted
         negation->line = line_of(r);
         negation->hash = hash;
         r->is_open = 1;
-    } else if (says == IS_VALUE || (r->is_counting && n_chars <= UNIT)) {
+        return 0;
+    }
+    if (says == IS_VALUE || is_short) {
         add_event(r, hash);
     } else {
         r->rest += fmix64(hash);
         r->n_rest++;
     }
-    r->is_counting = 0;
+    return is_short;
 }
 
 /* The words of a token that is no fact. */
@@ -260,7 +271,8 @@ static void add_words(Reader *r, size_t at, size_t end) {
                             (last == '\'' || last == 0x2019);
             add_code(&hash, entry);
         } else if (n_letters) {
-            add_word(r, hash.sum, n_letters, is_contracted);
+            const int is_unit = add_word(r, hash.sum, n_letters, is_contracted);
+            r->is_counting = is_unit && CODE(entry) == '/';
             hash.sum = 0;
             hash.power = 1;
             n_letters = 0;
@@ -269,6 +281,11 @@ static void add_words(Reader *r, size_t at, size_t end) {
         last = CODE(entry);
     }
     if (n_letters) add_word(r, hash.sum, n_letters, is_contracted);
+}
+
+INLINE int is_mark(uint32_t entry) {
+    uint64_t code = CODE(entry);
+    return code == '.' || code == ',' || code == '!' || code == ':';
 }
 
 /* Whether there was room for it. */
@@ -289,6 +306,7 @@ static int end_token(Reader *r, const Token *token, size_t end) {
         r->n_exact += end - token->start;
     }
     if (token->kinds & DIGIT || (token->first | token->last) & SYMBOL ||
+        (token->n_marks == 1 && token->core_end > token->core) ||
         (token->is_single && token->first & ALONE))
         add_fact(r, token->core, token->core_end);
     else if (token->kinds & WORD)
@@ -443,18 +461,23 @@ static Status read_until(Reader *r) {
                 r->in_token = 1;
                 token->start = token->core = token->core_end = r->at;
                 token->kinds = token->first = token->last = 0;
+                token->n_marks = 0;
             }
             token->kinds |= entry;
             if (!(entry & FORMAT)) {
+                const int is_first = token->core == token->core_end;
                 r->last = entry;
                 if (!(entry & EDGES)) {
-                    token->is_single = token->core == token->core_end;
-                    if (token->is_single) {
-                        token->core = r->at;
+                    token->is_single = is_first;
+                    if (is_first) {
+                        token->core = token->n_marks == 1 ? token->mark : r->at;
                         token->first = entry;
                     }
                     token->core_end = r->at + bytes;
                     token->last = entry;
+                } else if (is_first) {
+                    token->n_marks = is_mark(entry) ? token->n_marks + 1 : 0;
+                    token->mark = r->at;
                 }
             }
         }
@@ -480,9 +503,10 @@ typedef struct {
     size_t n_titles, n_headings;
 } Stated;
 
-/* A page's lines that have words: where these end, how many they are. */
+/* A page's lines that have words: hashes of these, where they end, how many they are. */
 typedef struct {
     const uint8_t *words;
+    const uint64_t *hashes;
     const int64_t *ends, *lines, *n_words;
     size_t n;
 } Blocks;
@@ -588,7 +612,7 @@ INLINE int chars_of(const uint8_t *word, size_t n) {
 INLINE void count_spelling(Cells *cells, const uint8_t *word, size_t n, uint64_t hash) {
     int has_digit = 0;
     for (size_t i = 0; i < n; i++) has_digit |= (uint8_t)(word[i] - '0') < 10;
-    if (n <= SHORT || has_digit || chars_of(word, n) <= 2) {
+    if (has_digit || chars_of(word, n) <= SHORT) {
         count_whole(cells, hash, WHOLE_CELLS);
         return;
     }
@@ -637,22 +661,22 @@ static int64_t spoken_words(const uint8_t *line, size_t length, int64_t n) {
 /* What is said of the words in short lines: see numpy_twin/facts.py. row: zeros there. */
 static void put_wording(const Blocks *blocks, const uint8_t *are_own, uint64_t *row) {
     Cells own = {{0}}, templates = {{0}}, counted = {{0}};
-    uint64_t before = 0;
+    uint64_t sum = 0, order = 0; /* of lines that are not brief */
     size_t start = 0;
     for (size_t i = 0; i < blocks->n; start = (size_t)blocks->ends[i++] + 1) {
         const uint8_t *line = blocks->words + start;
         size_t length = (size_t)blocks->ends[i] - start;
         int64_t n_words = blocks->n_words[i];
-        int is_brief;
-        if (n_words > 2 * COUNTED) continue;
-        if (n_words > BRIEF) n_words = spoken_words(line, length, n_words);
+        if (n_words > BRIEF && n_words <= 2 * COUNTED)
+            n_words = spoken_words(line, length, n_words);
+        const int is_brief = n_words <= BRIEF;
+        if (!is_brief) {
+            sum += blocks->hashes[i];
+            order = fmix64(order + blocks->hashes[i]);
+        }
         if (n_words > COUNTED) continue;
-        is_brief = n_words <= BRIEF;
         count_line(line, length, !is_brief ? NULL : are_own[i] ? &own : &templates, &counted);
-        if (!is_brief) continue;
-        uint64_t hash = hash_of(line, length);
-        row[ORDER] += fmix64(hash + before * GOLDEN);
-        before = hash;
+        if (is_brief) row[ORDER] = fmix64(row[ORDER] + hash_of(line, length));
     }
     for (int i = 0; i < 64; i++) {
         row[OWN_SPELLING] |= (uint64_t)(own.n[i] & 1) << i;
@@ -660,6 +684,7 @@ static void put_wording(const Blocks *blocks, const uint8_t *are_own, uint64_t *
     }
     put_cells(&own, row + BRIEF_SPELLING);
     put_cells(&counted, row + COUNTED_WORDS);
+    row[NEGATED] |= (sum & LONG_LINES) | (order & LONG_ORDER);
 }
 
 /* All that a page states, in templates, too, as the bits of ORDER below BRIEF_ORDER. */
@@ -682,7 +707,7 @@ static void pack(const Blocks *blocks, const Stated *stated, const uint8_t *are_
     row[HEADINGS] = four_of(stated->headings, own_titles + stated->n_titles, stated->n_headings);
     if (n_own) {
         fill_table(stated, own, n_own, row);
-        row[NEGATED] = sum_of_own(stated, own, n_own);
+        row[NEGATED] = sum_of_own(stated, own, n_own) & NEGATIONS_IN;
     }
     for (size_t i = 0; i < blocks->n; i++) row[COUNT] += are_own[i] ? blocks->n_words[i] : 0;
     put_wording(blocks, are_own, row);
@@ -742,8 +767,9 @@ INLINE int both_have_more(const uint64_t *cells, const uint64_t *other) {
 static int rewording(const uint64_t *row, const uint64_t *other, double n_differing) {
     int has_same_facts = !memcmp(row, other, CELLS / 4 * sizeof *row);
     int has_same_words = !memcmp(row + BRIEF_SPELLING, other + BRIEF_SPELLING, 4 * sizeof *row);
+    uint64_t long_lines = row[NEGATED] ^ other[NEGATED], change = row[ORDER] ^ other[ORDER];
     if (has_same_facts && row[SUM] != other[SUM]) return REPLACED;
-    uint64_t change = row[ORDER] ^ other[ORDER];
+    if (!(long_lines & LONG_LINES) && long_lines & LONG_ORDER) return REPLACED;
     if (!change || !(n_differing <= TWO_PLACES || has_same_words)) return 0;
     if (change & ALL_STATED && !(change & N_STATED)) return REPLACED;
     if (!(change & BRIEF_ORDER)) return OTHERWISE;
@@ -768,7 +794,8 @@ static int difference(const uint64_t *row, const uint64_t *other, double n_diffe
         if (n_differing <= ONE_SIDED) return IN_NUMBER;
         if (!memcmp(row, other, CELLS / 4 * sizeof *row)) return IN_NUMBER;
     }
-    if (row[NEGATED] != other[NEGATED] && n_differing <= ONE_SIDED_NEGATION) return IN_NEGATION;
+    if ((row[NEGATED] ^ other[NEGATED]) & NEGATIONS_IN && n_differing <= ONE_SIDED_NEGATION)
+        return IN_NEGATION;
     if (few_places && row[COUNT] == other[COUNT] &&
         popcount(row[OWN_SPELLING] ^ other[OWN_SPELLING]) >= OTHER_WORD)
         return IN_WORD;

@@ -72,6 +72,7 @@ cdef extern from "facts.h":
 
     ctypedef struct Blocks:
         const uint8_t *words
+        const uint64_t *hashes
         const int64_t *ends
         const int64_t *lines
         const int64_t *n_words
@@ -169,7 +170,7 @@ cdef tuple columns(Reader *reader):
     return lines, masks, values, negation_lines, negations
 
 
-def packed(bytes words, ends, block_lines, n_words, are_own, lines, masks, values,
+def packed(bytes words, hashes, ends, block_lines, n_words, are_own, lines, masks, values,
            negation_lines, negations, titles, headings, uint64_t tag):
     """Facts as a page stores them; see the twin."""
     cdef Blocks blocks
@@ -177,6 +178,7 @@ def packed(bytes words, ends, block_lines, n_words, are_own, lines, masks, value
     cdef int64_t *own
     cdef const uint8_t *of_no_template = <const uint8_t *>readable(are_own)
     blocks.words, blocks.n = <const uint8_t *><const char *>words, len(ends)
+    blocks.hashes = <const uint64_t *>readable(hashes)
     blocks.ends = <const int64_t *>readable(ends)
     blocks.lines = <const int64_t *>readable(block_lines)
     blocks.n_words = <const int64_t *>readable(n_words)
@@ -188,6 +190,8 @@ def packed(bytes words, ends, block_lines, n_words, are_own, lines, masks, value
     stated.n_negations = len(negations)
     stated.titles, stated.n_titles = <const uint64_t *>readable(titles), len(titles)
     stated.headings, stated.n_headings = <const uint64_t *>readable(headings), len(headings)
+    if len(hashes) != len(ends):
+        raise ValueError(f"{len(hashes)} hashes of {len(ends)} blocks")
     if <size_t>len(are_own) != blocks.n + stated.n_titles + stated.n_headings:
         raise ValueError(
             f"are_own is of {len(are_own)}: {blocks.n} blocks, {stated.n_titles} parts of the "

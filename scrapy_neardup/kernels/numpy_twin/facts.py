@@ -1,10 +1,11 @@
 """Visible text → what exact copies share, and the sentences that state facts; in NumPy.
 
 A fact is a token between spaces, without EDGE punctuation around it, that has a number, an operator
-of mathematics or an @, has a symbol at one of its ends, or is one of FACTS_ALONE. The word behind
-one, of UNIT letters at most, says what it counts: 10 mg is not 10 kg. It counts with the fact, as
-does a word of VALUES wherever it stands: "two rooms", "part IV", "on Monday". A sentence is a line,
-or the part of one up to a character of ENDERS that a space follows.
+of mathematics or an @, has a symbol at one of its ends or one of MARKS in front, or is one of
+FACTS_ALONE. The word behind one, of UNIT letters at most, says what it counts, and so does the next
+behind a slash: 10 mg/kg is not 10 mg/l. It counts with the fact, as does a word of VALUES wherever
+it stands: "two rooms", "part IV", "on Monday". A sentence is a line, or the part of one up to a
+character of ENDERS that a space follows.
 """
 
 from __future__ import annotations
@@ -23,11 +24,13 @@ from scrapy_neardup.kernels.numpy_twin.mix import GOLDEN, fmix64
 from scrapy_neardup.kernels.numpy_twin.words import WORD_CATEGORIES, composing, normal_pieces
 
 EDGE = frozenset(".,;:!?¡¿\"'`´‘’“”„«»‹›()[]{}…·•—|¶")  # punctuation around a word
+# One of these in front of what is left counts, and makes it a fact: .5, .NET, ./run, !x, :=.
+MARKS = frozenset(".,!:")
 ENDERS = frozenset(".!?;:…。！？")  # of sentences, where a space follows
 # Of these every one in a token counts, as a digit does: "Rome→Oslo" denies "Rome←Oslo", and "@"
-# makes an address. In ASCII, those that Unicode calls punctuation.
+# makes an address. SYMBOLS are those that Unicode calls punctuation.
 SYMBOL_CATEGORIES = frozenset({"Sc", "Sm", "So", "Co"})  # Co: icons of a font, or hidden digits
-ASCII_SYMBOLS = frozenset("#%&*@^\\")
+SYMBOLS = frozenset("#%&*@^\\§†‡‰‱′″‴※")
 AT_ENDS = frozenset("-/=")  # count at the ends of a token only: co-op, and/or, name=value
 # What is a fact where it stands alone: C (or C++), size M, vitamin D, a < b, α. The other letters
 # are words of some language: a, i, e, y, Polish w and z, Czech k and v, Greek η and ω, Russian ж.
@@ -49,9 +52,9 @@ FACT_WORDS = TABLE_WORDS + 11
 _TITLE, _HEADINGS, _SUM, _NEGATED, _COUNT, _OWN, _BRIEF, _WORDS, _ORDER = (
     TABLE_WORDS + at for at in (0, 1, 2, 3, 4, 5, 6, 8, 10)
 )
-# Where in a page's facts begins what is said of words; where the hash of its brief lines is, and
-# the sum of its facts by their order.
-SPELLING_AT, ORDER_AT, SUM_AT = _OWN, _ORDER, _SUM
+# Where in a page's facts begins what is said of words; where the hash of its brief lines is, the
+# sum of its facts by their order, and what is said of negations and long lines.
+SPELLING_AT, ORDER_AT, SUM_AT, NEGATED_AT = _OWN, _ORDER, _SUM, _NEGATED
 UNIT = 5  # letters, at most, of the word behind a fact that says what it counts: mg, EUR, weeks
 MAX_OF_A_FACT = 2  # words of a block that is hardly more: "19.90" has two
 # Words, at most, of a line that is a label and a value, and no part of a text. Two pairs of
@@ -67,12 +70,10 @@ FEW_PLACES = 24
 TWO_PLACES = 30  # the same of pages that are reworded: a town of three words twice for one of two
 # Cells of spelling that differ, at least, where one word stands for another: of red and blue all
 # do, of authorizer and authorizor four.
-OTHER_WORD = 7
+OTHER_WORD = 6
 OTHERWISE, REPLACED = 1, 2  # what reworded() says
 ONE_SIDED_NEGATION = 16  # the same of "not" and its like: it changes five shingles and adds one
-# Bytes of a word, at most, that is known as a whole, as is one with a digit or of two characters:
-# a piece of a text without spaces.
-SHORT = 4
+SHORT = 4  # characters of a word, at most, that is known as a whole, as is one with a digit
 WHOLE_CELLS, FIRST_CELLS = 8, 2  # of such a word; of the first letter of another one
 THREE_BYTES = 0xE0  # the least first byte of a character of three bytes or more
 LANES = 2  # bits of a cell of words and their spelling
@@ -81,6 +82,10 @@ _LOW = 0x5555_5555_5555_5555  # the lower bit of each such cell
 # sum of them, what title and headings say, and the order of brief lines.
 N_STATED, ALL_STATED, ALL_HEADS = 0xF, 0xFF_FFF0, 0xFFFF << 24
 BRIEF_ORDER = 0xFF_FFFF << 40
+
+# Bits of _NEGATED: a sum of negations in own lines, one of all lines that are not brief, and a hash
+# of these in order.
+NEGATIONS_IN, LONG_LINES, LONG_ORDER = 0xFF_FFFF, 0xF_FFFF << 24, 0xF_FFFF << 44
 
 # Bits of what a character is; above them stands the character as it is compared.
 CODE_SHIFT = 11
@@ -117,6 +122,7 @@ def read(
 
 def packed(
     words: bytes,
+    hashes: U64Array,
     ends: I64Array,
     block_lines: I64Array,
     n_words: I64Array,
@@ -132,9 +138,9 @@ def packed(
 ) -> U64Array:
     """The facts of a page as it stores them, shape (FACT_WORDS,); detect/facts.py says how.
 
-    words, ends, block_lines, n_words: its words, and of each line that has some where they end
-    among them, which line it is, ascending, and how many they are. are_own: which of these blocks,
-    then of the parts of title and headings, are of no template.
+    words, hashes, ends, block_lines, n_words: its words, and of each line that has some a hash of
+    them, where they end among all, which line it is, ascending, and how many they are. are_own:
+    which of these blocks, then of the parts of title and headings, are of no template.
 
     Sentences from the first own line to the last are in the cells: a template line there may be one
     of the values that vary, such as a rating. The two sums are of the sentences and negations in
@@ -146,7 +152,8 @@ def packed(
     row = np.zeros(FACT_WORDS, dtype=np.uint64)
     row[_TITLE], row[_HEADINGS] = _four(titles[own_titles]), _four(headings[own_headings])
     row[_COUNT] = int(n_words[is_own].sum()) | tag << 32
-    row[SPELLING_AT:] = _wording(words, ends, n_words, is_own)
+    row[SPELLING_AT:], are_long = _wording(words, ends, n_words, is_own)
+    row[_NEGATED] = _long_lines(hashes[are_long])
     stated = np.append(_in_order(values), negations)
     heads = fmix64(np.append(titles, headings)).sum(dtype=np.uint64)
     row[_ORDER] &= _u(BRIEF_ORDER)
@@ -159,7 +166,8 @@ def packed(
     row[:TABLE_WORDS] = _filled_cells(masks[within], values[within])
     own = _among(lines, own_lines)
     row[_SUM] = _in_order(masks[own] + fmix64(values[own])).sum(dtype=np.uint64)
-    row[_NEGATED] = negations[_among(negation_lines, own_lines)].sum(dtype=np.uint64)
+    negated = negations[_among(negation_lines, own_lines)].sum(dtype=np.uint64)
+    row[_NEGATED] |= negated & _u(NEGATIONS_IN)
     return row
 
 
@@ -185,22 +193,34 @@ def _with_brief_facts(
     return np.sort(np.concatenate([block_lines[is_own], stated[is_brief]]))
 
 
-def _wording(words: bytes, ends: I64Array, n_words: I64Array, is_own: BoolArray) -> U64Array:
-    """What is said of the words in a page's short lines, from SPELLING_AT on in its facts.
+def _long_lines(hashes: U64Array) -> np.uint64:
+    """A sum of the lines that are not brief, and a hash of them in order, as bits of _NEGATED."""
+    order = 0
+    for hash in hashes.tolist():
+        order = fmix64((order + hash) % 2**64)
+    return _u(int(hashes.sum(dtype=np.uint64)) & LONG_LINES | order & LONG_ORDER)
+
+
+def _wording(
+    words: bytes, ends: I64Array, n_words: I64Array, is_own: BoolArray
+) -> tuple[U64Array, BoolArray]:
+    """What is said of the words in a page's short lines, from SPELLING_AT on in its facts; which
+    lines are not brief.
 
     How those of all its brief lines are spelt: 64 cells of LANES bits, each the number modulo 4 of
-    what falls on it: pairs of letters and first letters, or the whole word if it has SHORT bytes or
-    two characters at most, or a digit. So the cells in which two pages differ are those of the
+    what falls on it: pairs of letters and first letters, or the whole word if it has SHORT
+    characters at most, or a digit. So the cells in which two pages differ are those of the
     words in which they do. The same of its own brief lines, of which a bit tells whether the number
     is odd, comes before. Then as many cells for the words in lines of COUNTED words at most, each
-    in one of the first 32 and in one of the others. Then a hash of the brief lines, each with the
-    one before it. ends: as in templates.own_words(). O(words).
+    in one of the first 32 and in one of the others. Then a hash of the brief lines in order. ends:
+    as in templates.own_words(). O(words).
     """
     own, brief, counted = np.zeros((3, 64), dtype=np.int64)
-    order, before, start = 0, 0, 0
+    order, start, are_long = 0, 0, []
     for end, n, own_line in zip(ends.tolist(), n_words.tolist(), is_own.tolist(), strict=True):
         line, start = words[start:end], end + 1
         n -= n <= 2 * COUNTED and sum(map(_is_pair, line.split())) // 2
+        are_long.append(n > BRIEF)
         for word in line.split() if n <= COUNTED else ():
             hash = _hash_of(word)
             counted[[hash >> 59, 32 + hash % 32]] += 1
@@ -209,11 +229,10 @@ def _wording(words: bytes, ends: I64Array, n_words: I64Array, is_own: BoolArray)
                 np.add.at(brief, cells, 1)
                 np.add.at(own, cells, int(own_line))
         if n <= BRIEF:
-            hash = _hash_of(line)
-            order += fmix64((hash + before * GOLDEN) % 2**64)
-            before = hash
+            order = fmix64((order + _hash_of(line)) % 2**64)
     odd = sum(n % 2 << i for i, n in enumerate(own.tolist()))
-    return np.array([odd, *_in_lanes(brief), *_in_lanes(counted), order % 2**64], np.uint64)
+    row = np.array([odd, *_in_lanes(brief), *_in_lanes(counted), order], np.uint64)
+    return row, np.array(are_long, dtype=bool)
 
 
 def _is_pair(word: bytes) -> bool:
@@ -230,7 +249,7 @@ def _in_lanes(cells: I64Array) -> list[int]:
 def _spelling_of(word: bytes) -> list[int]:
     """The cells on which a word falls."""
     n_chars = sum(byte & 0xC0 != 0x80 for byte in word)
-    if len(word) <= SHORT or n_chars <= 2 or re.search(rb"[0-9]", word):
+    if n_chars <= SHORT or re.search(rb"[0-9]", word):
         return _cells_of(word, WHOLE_CELLS)
     pairs = [(a << 8 | b) * GOLDEN % 2**64 >> 58 for a, b in pairwise(b" %b " % word)]
     return _cells_of(word[: 1 if word[0] < 0x80 else 3], FIRST_CELLS) + pairs
@@ -277,7 +296,8 @@ def differences(row: U64Array, rows: U64Array, n_differing: F64Array, n_own: F64
     few_places = n_own <= FEW_PLACES
     same_length = rows[:, _COUNT] == row[_COUNT]
     found[few_places & same_length & _other_word(row, rows)] = 5
-    found[(row[_NEGATED] != rows[:, _NEGATED]) & (n_differing <= ONE_SIDED_NEGATION)] = 4
+    other_negations = (row[_NEGATED] ^ rows[:, _NEGATED]) & _u(NEGATIONS_IN) != 0
+    found[other_negations & (n_differing <= ONE_SIDED_NEGATION)] = 4
     found[(row[_SUM] != rows[:, _SUM]) & (n_differing <= ONE_SIDED)] = 3
     found[(row[_SUM] != rows[:, _SUM]) & _equal(row, rows) & (n_differing <= SWAPPED)] = 3
     cells = _cells(row), _cells(rows)
@@ -297,9 +317,9 @@ def reworded(row: U64Array, rows: U64Array, n_differing: F64Array) -> I64Array:
     cells of their spelling differ; shape (n,). So it is with all facts and negations: REPLACED
     where there are as many, and others, else OTHERWISE; and OTHERWISE with title and headings.
     All that between pages that are the same but for TWO_PLACES, or in the words of brief lines.
-    REPLACED also, however much differs, where the same words of brief lines, or the same facts of
-    own lines, stand in another order: values handed round among their labels. row, rows,
-    n_differing: as in differences(). O(n).
+    REPLACED also, however much differs, where the same words of brief lines, the same facts of own
+    lines, or the same long lines stand in another order: values handed round among their labels,
+    steps of a recipe. row, rows, n_differing: as in differences(). O(n).
     """
     words = slice(_WORDS, _ORDER)
     other_word = _apart(row[_BRIEF:_WORDS], rows[:, _BRIEF:_WORDS]) >= OTHER_WORD
@@ -312,6 +332,8 @@ def reworded(row: U64Array, rows: U64Array, n_differing: F64Array) -> I64Array:
     found[(change & _u(ALL_STATED) != 0) & (change & _u(N_STATED) == 0)] = REPLACED
     found[(change == 0) | ~comparable] = 0
     found[(rows[:, _SUM] != row[_SUM]) & _equal(row, rows)] = REPLACED
+    change = rows[:, _NEGATED] ^ row[_NEGATED]
+    found[(change & _u(LONG_LINES) == 0) & (change & _u(LONG_ORDER) != 0)] = REPLACED
     return found
 
 
@@ -425,7 +447,7 @@ def _depends_on_company(char: str) -> bool:
 
 def _kind(char: str) -> int:
     category = unicodedata.category(char)
-    is_symbol = char in ASCII_SYMBOLS or char in TAGS or category in SYMBOL_CATEGORIES
+    is_symbol = char in SYMBOLS or char in TAGS or category in SYMBOL_CATEGORIES
     kind = 0
     if char == "\n":
         kind |= FEED
@@ -488,7 +510,7 @@ def _sentences(entries: U32Array) -> Sentences:
     if not len(entries):
         return _none()
     text = _text_of(entries)
-    facts = _facts(text.kinds)
+    facts = _facts(text.codes, text.kinds)
     words = _words(text, facts)
     at, values = _values(text, facts, words)
     if not len(at):
@@ -507,13 +529,32 @@ def _text_of(entries: U32Array) -> _Text:
     return _Text(codes, kinds, _running_sums(codes), np.flatnonzero(feeds), begin)
 
 
-def _facts(kinds: U32Array) -> Runs:
+def _facts(codes: U64Array, kinds: U32Array) -> Runs:
     """The tokens that state facts."""
-    starts, ends = _stripped(_runs(kinds & (SPACE | FEED) == 0), kinds)
+    tokens = _runs(kinds & (SPACE | FEED) == 0)
+    starts, ends = _stripped(tokens, kinds)
     state = _any_within(kinds & DIGIT != 0, starts, ends)
     state |= (kinds[starts] | kinds[ends - 1]) & SYMBOL != 0
     state |= (ends - starts == 1) & (kinds[starts] & ALONE != 0)
-    return starts[state], ends[state]
+    marked = _marked(codes, starts, tokens[0])
+    state |= marked
+    return (starts - marked)[state], ends[state]
+
+
+def _marked(codes: U64Array, starts: I64Array, tokens: I64Array) -> BoolArray:
+    """Which runs have one of MARKS in front of them in their token, and only one."""
+    are_marks = np.concatenate([[False, False], _among(codes, _codes_of(MARKS))])
+    begins = tokens[np.searchsorted(tokens, starts, "right") - 1]
+    one = are_marks[starts + 1] & (starts - 1 >= begins)
+    two = are_marks[starts] & (starts - 2 >= begins)
+    marked: BoolArray = one & ~two
+    return marked
+
+
+@cache
+def _codes_of(chars: frozenset[str]) -> U64Array:
+    """What characters are compared as, ascending."""
+    return np.array(sorted(map(ord, chars)), dtype=np.uint64)
 
 
 def _words(text: _Text, facts: Runs) -> _Words:
@@ -522,7 +563,7 @@ def _words(text: _Text, facts: Runs) -> _Words:
     fact_before = np.searchsorted(facts[0], runs[0], "right") - 1
     in_fact = (fact_before >= 0) & (runs[0] < np.append(facts[1], 0)[fact_before])
     negate = (_among(hashes, negation_hashes()) | _contracted(text.codes, *runs)) & ~in_fact
-    units = _units(runs, in_fact, fact_before, text.sentences, facts[0])
+    units = _units(text, runs, in_fact, fact_before, facts[0], negate)
     values = (units | _among(hashes, value_hashes())) & ~(in_fact | negate)
     return _Words(runs, hashes, negate, values, ~(in_fact | negate | values))
 
@@ -575,21 +616,28 @@ def _negations(text: _Text, words: _Words) -> tuple[I64Array, U64Array]:
 
 
 def _units(
+    text: _Text,
     words: Runs,
     in_fact: BoolArray,
     fact_before: I64Array,
-    sentence_starts: I64Array,
     facts: I64Array,
+    negate: BoolArray,
 ) -> BoolArray:
-    """Which words say what a fact counts: the first behind it in its sentence, if it is short."""
+    """Which words say what a fact counts: the first behind it in its sentence, if it is short, and
+    those behind a slash after such a one."""
     starts, ends = words
     if not len(starts) or not len(facts):
         return np.zeros(len(starts), dtype=bool)
     is_first = np.append(True, in_fact[:-1] | (fact_before[1:] != fact_before[:-1]))
-    sentence, of_fact = (np.searchsorted(sentence_starts, at) for at in (starts, facts))
-    is_short: BoolArray = ends - starts <= UNIT
-    found: BoolArray = is_first & is_short & ~in_fact & (fact_before >= 0)
-    found &= sentence == of_fact[fact_before]
+    sentence, of_fact = (np.searchsorted(text.sentences, at) for at in (starts, facts))
+    may_be = (ends - starts <= UNIT) & ~(in_fact | negate)
+    first: BoolArray = is_first & may_be & (fact_before >= 0)
+    first &= sentence == of_fact[fact_before]
+    behind_slash = text.codes[ends[:-1]] == ord("/")
+    behind_slash &= may_be[:-1] & (sentence[1:] == sentence[:-1])
+    goes_on = np.append(False, behind_slash) & may_be
+    root = np.maximum.accumulate(np.where(goes_on, 0, np.arange(len(starts))))
+    found: BoolArray = first | (goes_on & first[root])
     return found
 
 
