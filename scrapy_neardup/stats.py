@@ -205,8 +205,8 @@ ITEMS_UNDECIDED = key(
 ITEMS_WITHOUT_PAGE = key("items/without_page", "items kept because they came from no page")
 ITEMS_WITHOUT_FILE = key(
     "items/without_file",
-    "items kept, or dropped by another pipeline, of which the download of a file failed; the next "
-    "crawl reads their pages again",
+    "items kept, or dropped by another pipeline, of which a file could not be downloaded, or was "
+    "refused by the store; the next crawl reads their pages again",
 )
 ITEMS_WITHOUT_FIELDS = key(
     "items/without_fields", "items kept because they have none of NEARDUP_ITEM_FIELDS"

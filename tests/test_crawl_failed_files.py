@@ -1,14 +1,19 @@
-"""Items whose files could not be downloaded: their pages are read again by the next crawl."""
+"""Items whose files could not be downloaded or stored: the next crawl reads their pages again."""
 
+import io
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+from PIL import Image
 from scrapy import Request
 from scrapy.exceptions import DropItem
 from scrapy.http import Response
-from scrapy.pipelines.files import FilesPipeline
+from scrapy.pipelines.files import FilesPipeline, FSFilesStore
+from scrapy.pipelines.images import ImagesPipeline
+from scrapy.utils.asyncio import run_in_thread
+from scrapy.utils.defer import deferred_from_coro
 
 from tests.crawls import Outcome, PagesSpider, crawl
 from tests.mock_site import MockSite, page, prose
@@ -50,6 +55,28 @@ class OtherFieldPipeline(FilesPipeline):
         return {"url": item["url"], "reports": item["file_urls"]}
 
 
+class ThreadStore(FSFilesStore):
+    """Stores in a thread, as those of S3, GCS and FTP do."""
+
+    async def persist_file(self, *args: Any, **kwargs: Any) -> None:  # type: ignore[override]
+        await run_in_thread(super().persist_file, *args, **kwargs)
+
+
+class DeferredStore(FSFilesStore):
+    """The same, and gives a Deferred, as those do."""
+
+    def persist_file(self, *args: Any, **kwargs: Any) -> Any:
+        return deferred_from_coro(run_in_thread(super().persist_file, *args, **kwargs))
+
+
+class ThreadPipeline(FilesPipeline):
+    STORE_SCHEMES: ClassVar[Any] = FilesPipeline.STORE_SCHEMES | {"file": ThreadStore}
+
+
+class DeferredPipeline(FilesPipeline):
+    STORE_SCHEMES: ClassVar[Any] = FilesPipeline.STORE_SCHEMES | {"file": DeferredStore}
+
+
 def add_reports(site: MockSite, status: int, link: str = "{n}.pdf") -> None:
     """Pages with a file each, of which the first is answered with a status."""
     site.add("/start", page("start", *(f"/report/{n}" for n in range(N))))
@@ -63,6 +90,8 @@ def recrawl(site: MockSite, folder: Path, pipeline: Any = FilesPipeline, **more:
     settings = {
         "NEARDUP_STATE_DIR": str(folder / "state"),
         "FILES_STORE": str(folder / "files"),
+        "IMAGES_STORE": str(folder / "images"),
+        "IMAGES_URLS_FIELD": "file_urls",
         "ITEM_PIPELINES": {pipeline: 300},
         "RETRY_ENABLED": False,
     }
@@ -142,9 +171,84 @@ def test_a_copy_is_dropped_for_an_item_without_its_file(
     assert [len(item["files"]) for item in second.items] == [1]
 
 
+def refuse_files(folder: Path, store: str = "files") -> Path:
+    """A plain file where a store's pipeline makes a folder; to be removed again."""
+    (folder / store).mkdir()
+    (folder / store / "full").touch()
+    return folder / store / "full"
+
+
+@pytest.mark.parametrize("mode", ["new", "changed"])
+@pytest.mark.parametrize("pipeline", [FilesPipeline, ThreadPipeline, DeferredPipeline])
+def test_a_page_whose_file_the_store_refused_is_read_again_once_the_store_is_mended(
+    mock_site: MockSite, tmp_path: Path, pipeline: Any, mode: str
+) -> None:
+    add_reports(mock_site, 404)
+    refusing = refuse_files(tmp_path)
+    first = recrawl(mock_site, tmp_path, pipeline, NEARDUP_RECRAWL=mode)
+    assert len(first.items) == N
+    assert first.stat("items/without_file") == N - 1
+    refusing.unlink()
+    second = recrawl(mock_site, tmp_path, pipeline, NEARDUP_RECRAWL=mode)
+    assert [len(item["files"]) for item in second.items] == [1] * (N - 1)
+    assert second.stat("items/without_file") == 0
+    assert not recrawl(mock_site, tmp_path, pipeline, NEARDUP_RECRAWL=mode).items
+
+
+@pytest.mark.parametrize("pipeline", [PicklessPipeline, OtherFieldPipeline])
+def test_so_is_that_of_an_item_which_is_dropped_or_replaced_for_what_the_store_refused(
+    mock_site: MockSite, tmp_path: Path, pipeline: Any
+) -> None:
+    add_reports(mock_site, 404)
+    refusing = refuse_files(tmp_path)
+    recrawl(mock_site, tmp_path, pipeline)
+    refusing.unlink()
+    assert len(recrawl(mock_site, tmp_path, OtherFieldPipeline).items) == N - 1
+
+
+@pytest.mark.parametrize(("refused", "order"), [("files", 1), ("files", 3), ("images", 1)])
+def test_what_one_store_refused_is_waited_for_though_another_took_it(
+    mock_site: MockSite, tmp_path: Path, refused: str, order: int
+) -> None:
+    add_images(mock_site, shown(40))
+    pipelines = {"ITEM_PIPELINES": {FilesPipeline: order, ImagesPipeline: 2}}
+    refusing = refuse_files(tmp_path, refused)
+    first = recrawl(mock_site, tmp_path, **pipelines)
+    assert first.stat("items/without_file") == 1
+    refusing.unlink()
+    (second,) = recrawl(mock_site, tmp_path, **pipelines).items
+    assert len(second["files"]) == len(second["images"]) == 1
+
+
+def test_an_image_that_is_too_small_or_cannot_be_read_does_not_have_its_page_read_again(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    whole = shown(40)
+    add_images(mock_site, shown(4), whole[: len(whole) // 2], b"<svg/>")
+    first = recrawl(mock_site, tmp_path, ImagesPipeline, IMAGES_MIN_WIDTH=20)
+    assert [item["images"] for item in first.items] == [[]] * 3
+    assert first.stat("items/without_file") == 0
+    assert not recrawl(mock_site, tmp_path, ImagesPipeline, IMAGES_MIN_WIDTH=20).items
+
+
+def shown(width: int) -> bytes:
+    """A PNG of noise, so that half of its bytes are half of what it shows."""
+    to = io.BytesIO()
+    Image.effect_noise((width, width), 90).save(to, "PNG")
+    return to.getvalue()
+
+
+def add_images(site: MockSite, *bodies: bytes) -> None:
+    """A page with an image for each body."""
+    site.add("/start", page("start", *(f"/report/{n}" for n in range(len(bodies)))))
+    for n, body in enumerate(bodies):
+        site.add(f"/report/{n}", page(prose(n), f"/file/{n}.png"))
+        site.add(f"/file/{n}.png", body, 200, "image/png")
+
+
 def test_the_log_says_how_many_items_left_without_a_file(
     mock_site: MockSite, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     add_reports(mock_site, 503)
     recrawl(mock_site, tmp_path)
-    assert "1 items are without a file whose download failed" in caplog.text
+    assert "1 items are without a file that could not be downloaded or stored" in caplog.text

@@ -155,11 +155,11 @@ def warn_of_refusals(counts: Mapping[str, Any]) -> None:
 
 
 def warn_of_failed_files(counts: Mapping[str, Any]) -> None:
-    """Say that the next crawl puts items out again whose files could not be downloaded."""
+    """Say that the next crawl puts items out again whose files could not be had or stored."""
     if n := int(counts.get(stats.ITEMS_WITHOUT_FILE, 0)):
         logger.warning(
-            "neardup: %s items are without a file whose download failed. The next crawl with this "
-            "state reads their pages again and puts these items out once more",
+            "neardup: %s items are without a file that could not be downloaded or stored. The next "
+            "crawl with this state reads their pages again and puts these items out once more",
             f"{n:,}",
         )
 

@@ -28,6 +28,8 @@ from scrapy_neardup.crawl.configured import (
 from scrapy_neardup.crawl.counts import Counts
 from scrapy_neardup.crawl.fail_open import FailOpen
 from scrapy_neardup.crawl.items.failed_files import FailedFiles
+from scrapy_neardup.crawl.items.store_refusals import watch_store
+from scrapy_neardup.crawl.items.stored_files import media_pipelines
 from scrapy_neardup.crawl.jobdir import state_folder
 from scrapy_neardup.crawl.learning.url_learning import EXCHANGE_INTERVAL_S
 from scrapy_neardup.crawl.learning.url_skipping import SYNC_INTERVAL_S, UrlSkipping
@@ -223,6 +225,8 @@ class CrawlSession:
             logger.exception("neardup: the crawl cannot start")
             raise CloseSpider("neardup_failed") from error
         detector = self.state.detector
+        for pipeline in media_pipelines(self._crawler):
+            self.attempt("files", watch_store, pipeline, self.files)
         self.attempt("ledger", self._open_ledger)
         self.attempt("live", self.recorder.open_live_view)
         names = gauges.names(self.settings, detector)

@@ -1,4 +1,4 @@
-"""Files of items, as media pipelines download them, that failed and may be had by a later crawl."""
+"""Files of items that media pipelines did not get or could not store, and a later crawl may."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_URL_CHARS = 8192
 
 
 class FailedFiles:
-    """Downloads without a callback that failed in this crawl, by their URLs.
+    """Downloads without a callback that failed in this crawl, or that a store refused, by URL.
 
     A media pipeline lets an item pass without its file, and tells nobody. It keeps more of each
     failure than its URL, until the crawl ends.
@@ -26,6 +26,8 @@ class FailedFiles:
     def __init__(self, attempt: FailOpen) -> None:
         self._attempt = attempt
         self._urls: set[str] = set()
+        # Apart: another pipeline may be answered for the same URL, and its store take the file.
+        self._refused: set[str] = set()
 
     def answered(self, request: Request, response: Response) -> None:
         """The final response came. A file that is gone, or refused, is not waited for."""
@@ -39,12 +41,19 @@ class FailedFiles:
         if not isinstance(exception, IgnoreRequest):
             self._urls.add(first_url(request))
 
+    def refused(self, request: Request) -> None:
+        """The file came, but the store of a media pipeline did not take it."""
+        self._refused.add(first_url(request))
+
     def are_of(self, item: Any) -> bool:
         """Whether a field of an item is the URL of one, or a list that has it."""
-        return bool(self._urls) and bool(self._attempt("files", self._are_of, item))
+        if not self._urls and not self._refused:
+            return False
+        return bool(self._attempt("files", self._are_of, item))
 
     def _are_of(self, item: Any) -> bool:
-        return any(safe_url_string(url) in self._urls for url in urls_in(item))
+        found = map(safe_url_string, urls_in(item))
+        return any(url in self._urls or url in self._refused for url in found)
 
 
 def first_url(request: Request) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -26,11 +27,7 @@ class StoredFiles:
     @cached_property
     def pipelines(self) -> list[FilesPipeline]:
         """Those of the crawl, which is under way."""
-        from scrapy.pipelines.files import FilesPipeline  # imports itemadapter
-
-        assert self._crawler.engine
-        all_pipelines = self._crawler.engine.scraper.itemproc.middlewares
-        return [one for one in all_pipelines if isinstance(one, FilesPipeline)]
+        return media_pipelines(self._crawler)
 
     async def have_expired(self, item: Any) -> bool:
         """Whether a file of an item was stored longer ago than FILES_EXPIRES or the like says.
@@ -42,6 +39,15 @@ class StoredFiles:
                 if await _has_expired(pipeline, request, item):
                     return True
         return False
+
+
+def media_pipelines(crawler: Crawler) -> list[FilesPipeline]:
+    """Scrapy's files and images pipelines in a crawl that is under way, and what extends them."""
+    files = sys.modules.get("scrapy.pipelines.files")  # not imported: it would import itemadapter
+    if files is None or crawler.engine is None:
+        return []
+    all_pipelines = crawler.engine.scraper.itemproc.middlewares
+    return [one for one in all_pipelines if isinstance(one, files.FilesPipeline)]
 
 
 async def _has_expired(pipeline: FilesPipeline, request: Request, item: Any) -> bool:
