@@ -1,6 +1,7 @@
 """Items whose files could not be downloaded or stored: the next crawl reads their pages again."""
 
 import io
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -244,6 +245,20 @@ def add_images(site: MockSite, *bodies: bytes) -> None:
     for n, body in enumerate(bodies):
         site.add(f"/report/{n}", page(prose(n), f"/file/{n}.png"))
         site.add(f"/file/{n}.png", body, 200, "image/png")
+
+
+def test_a_crawl_tells_the_pages_that_it_read_and_that_are_to_be_read_again(
+    mock_site: MockSite, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "scrapy_neardup")
+    add_reports(mock_site, 503)
+    recrawl(mock_site, tmp_path, NEARDUP_RECRAWL="changed")
+    assert f" {N} pages: {N} new," in caplog.text  # with the list of them
+    assert "every visit), 1 more to be read again\n" in caplog.text
+    caplog.clear()
+    add_reports(mock_site, 200)
+    recrawl(mock_site, tmp_path, NEARDUP_RECRAWL="changed")
+    assert "every visit)\n" in caplog.text
 
 
 def test_the_log_says_how_many_items_left_without_a_file(

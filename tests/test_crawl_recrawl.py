@@ -636,6 +636,38 @@ def test_the_last_sentence_names_items_of_unchanged_pages_apart(
     assert told in caplog.text
 
 
+class Fallible(Shop):
+    """Raises for /p/0 the first `n_failing` times; asks for it twice."""
+
+    name = "shop"
+    n_failing = 0
+
+    def parse_seed(self, response: Response) -> Iterator[Any]:
+        yield from super().parse_seed(response)
+        yield response.follow("/p/0", dont_filter=True, priority=-1)
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        if response.url.endswith("/p/0") and self.n_failing:
+            self.n_failing -= 1
+            raise ValueError("no price")
+        yield from super().parse(response)
+
+
+@pytest.mark.parametrize(
+    ("n_failing", "told"), [(0, ""), (1, ""), (2, ", 1 more to be read again")]
+)
+def test_the_line_about_pages_ends_with_those_that_are_to_be_read_again(
+    mock_site: MockSite, tmp_path: Path, caplog: pytest.LogCaptureFixture, n_failing: int, told: str
+) -> None:
+    caplog.set_level(logging.INFO, "scrapy_neardup")
+    add_shop(mock_site)
+    where = {"NEARDUP_STATE_DIR": str(tmp_path), "NEARDUP_RECRAWL": "changed"}
+    crawl(Fallible, where, seed=mock_site.url("/start"), n_failing=n_failing)
+    n_read = 8 if n_failing == 2 else 9
+    assert f" {n_read} pages: {n_read} new," in caplog.text
+    assert f" but for what varies at every visit){told}\n" in caplog.text
+
+
 def test_a_callback_that_raises_leaves_its_page_to_the_next_crawl(
     mock_site: MockSite, tmp_path: Path
 ) -> None:

@@ -310,6 +310,8 @@ class CrawledPages:
             settlement = self._attempt("recrawl", self._recrawl.settled, page)
             if settlement is not None:
                 self._delivery.put(self._recrawl.stored, settlement)
+        if self._recrawl is not None and (failed or self._recrawl.unfinished):
+            self._attempt("recrawl", self._recrawl.ended, page, failed)
         if n_replaced := self._items.forget(page):
             self._count(stats.ITEMS_REPLACED, n_replaced)
         self._skipping.page_settled(page, failed)

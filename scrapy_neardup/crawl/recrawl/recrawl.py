@@ -111,6 +111,7 @@ class Recrawl:
         self._attempt = attempt
         self._count = count
         self._passes_all = settings.recrawl == "all"
+        self.unfinished: set[tuple[bytes | str, str]] = set()  # keys and callbacks of pages
         self._known = known = KnownPages(visits, urls, ttl_s(settings))
         self._copies = Copies(visits, judge, known.key)
         servers = visits.servers()
@@ -437,6 +438,20 @@ class Recrawl:
             revisit = revisit._replace(visit=self._as_copy(revisit.visit, page))
         return Settlement(revisit, None)
 
+    def ended(self, page: CrawledPage, failed: bool) -> None:
+        """Nothing more can happen to a page. failed: it is to be read again, unless it was since.
+
+        Need not be told of one that did not fail while none is unfinished.
+        """
+        request = page.response.request
+        if request is None:
+            return
+        read = self._known.key(request) or request.url, callback_name(request)
+        if failed:
+            self.unfinished.add(read)
+        else:
+            self.unfinished.discard(read)
+
     def stored(self, settlement: Settlement) -> None:
         """The items of a page are stored: remember it."""
         revisit, beside = settlement
@@ -490,7 +505,7 @@ class Recrawl:
         counts, n_trusted = self._visits.counts(), self._visits.n_trusted()
         n_not_due = self._visits.n_passed()
         if not goes_on:
-            logger.info("neardup: %s", in_words(counts, n_trusted, n_not_due))
+            logger.info("neardup: %s", in_words(counts, n_trusted, n_not_due, len(self.unfinished)))
         told = {stats.RECRAWL_PAGES.format(s.word): counts.get(s, 0) for s in Status}
         if n_read := self.unread.n_of_other_programs:
             told[stats.RECRAWL_OTHER_PROGRAM] = n_read

@@ -153,7 +153,10 @@ class RecrawlEnd:
 
 
 def in_words(
-    counts: Counter[Status] | dict[Status, int], n_trusted: int = 0, n_not_due: int = 0
+    counts: Counter[Status] | dict[Status, int],
+    n_trusted: int = 0,
+    n_not_due: int = 0,
+    n_unfinished: int = 0,
 ) -> str:
     """One line for the person who runs the crawl."""
     n = {status: counts.get(status, 0) for status in Status}
@@ -162,6 +165,6 @@ def in_words(
         f"{sum(n.values()):,} pages: {n[Status.NEW]:,} new, {n[Status.CHANGED]:,} changed, "
         f"{n[Status.GONE]:,} gone, {n[Status.MOVED]:,} moved, {same:,} unchanged "
         f"({n_trusted:,} not downloaded, {n[Status.MINOR]:,} but for what varies at every visit)"
-        + f", {n_not_due:,} not due"
-        * bool(n_not_due)
+        + f", {n_not_due:,} not due" * bool(n_not_due)
+        + f", {n_unfinished:,} more to be read again" * bool(n_unfinished)
     )
