@@ -1369,6 +1369,36 @@ def test_a_crawl_whose_server_begins_to_evict_requests_ends_and_says_so(
     assert "maxmemory-policy of the server of NEARDUP_BACKEND has become allkeys-lru" in caplog.text
 
 
+class Forgetful(Links):
+    """The server evicts what workers had called, and perhaps may evict requests as well."""
+
+    server: RunningServer
+    policy: str
+
+    def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
+        if response.url.endswith("/hub"):
+            self.server.command("CONFIG", "SET", "maxmemory-policy", self.policy)
+            self.server.command("CONFIG", "SET", "maxmemory", "100mb")
+            self.server.command("DEL", "{neardup}:q:heard")
+        yield from super().parse(response)
+
+
+@pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-lru"])
+def test_a_crawl_whose_server_forgot_its_calls_is_told_whether_requests_are_evicted(
+    policy: str, server: RunningServer, mock_site: MockSite, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Now(Forgetful):
+        pass
+
+    Now.server, Now.policy = server, policy
+    outcome = run(server, hub(mock_site, "/page/1"), Now)
+    evicts = policy == "allkeys-lru"
+    assert outcome.stats["finish_reason"] == "requests_lost"
+    assert outcome.stats["neardup/frontier/went_back"] == 1
+    assert caplog.text.count("NEARDUP_BACKEND has become allkeys-lru") == evicts
+    assert caplog.text.count("has forgotten what it had answered") == (not evicts)
+
+
 def test_a_worker_that_may_not_ask_whether_requests_are_evicted_says_so(
     server: RunningServer, mock_site: MockSite, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -323,7 +323,8 @@ class FleetQueue:
         tells_started = self._is_to_tell_started and not self._unsent and not pushes
         started = self._frontier.started() if tells_started else None
         n_unanswered = await self._answers_to(pushes)
-        self._note_loss()
+        if self._losses.goes_back():
+            await self._note_loss()
         try:
             given = await answer_of(take)
             if started is not None:
@@ -336,7 +337,8 @@ class FleetQueue:
         except Unanswered:
             return False
         self._losses.given(len(given.requests))
-        self._note_loss()
+        if self._losses.goes_back():
+            await self._note_loss()
         if not self._frontier.has_gone_back:  # by all answers of this round
             self._frontier.release(n_failures)
         self._owned -= self._releasing
@@ -384,13 +386,13 @@ class FleetQueue:
         self._unsent.extendleft(reversed(unanswered))
         return len(unanswered)
 
-    def _note_loss(self) -> None:
-        """If the server has gone back, let it be told again, and pages be read again."""
-        if self._losses.goes_back():
-            self._starts = self._starts or self._has_started  # or nobody says that they are all in
-            self._requests.lost()
-            self._urls.requests_lost()
-            self._fleet.tell_again()
+    async def _note_loss(self) -> None:
+        """The server has gone back: let it be told again, and pages be read again."""
+        self._starts = self._starts or self._has_started  # or nobody says that they are all in
+        self._requests.lost()
+        self._urls.requests_lost()
+        self._fleet.tell_again()
+        await self._losses.say_that_it_went_back()
 
     def _ask_for_no_host(self) -> None:
         """Make what stays with this worker, whosever its host is."""

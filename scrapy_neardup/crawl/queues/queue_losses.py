@@ -100,8 +100,14 @@ class QueueLosses:
         """
         self._n_idle = self._n_idle + 1 if was_idle and not given.requests else 0
         ends = bool(self._n_idle) and given.is_over and not is_over
-        if self._may_evict or not (ends or self._n_idle % CHECKED_EVERY == 1):
+        if self.asks_no_more or not (ends or self._n_idle % CHECKED_EVERY == 1):
             return
+        await self._has_begun_to_evict()
+
+    async def _has_begun_to_evict(self) -> bool:
+        """Whether the server may evict requests by now; said once."""
+        if self._may_evict:
+            return True
         with suppress(Unanswered):
             policy = await answer_of(self._frontier.eviction())
             self._may_evict = policy not in ("", "?") and not policy.startswith(EXPIRING)
@@ -113,6 +119,7 @@ class QueueLosses:
                 "NEARDUP_BACKEND_PREFIX if it was full",
                 *(policy, REASON),
             )
+        return self._may_evict
 
     # --- a server that goes back, or refuses
 
@@ -126,6 +133,12 @@ class QueueLosses:
             return False
         self._went_back = True
         self._count(stats.FRONTIER_WENT_BACK)
+        return True
+
+    async def say_that_it_went_back(self) -> None:
+        """What may have been the cause, and what is to be done for it."""
+        if await self._has_begun_to_evict():
+            return
         logger.warning(
             "neardup: the server of NEARDUP_BACKEND has forgotten what it had answered: it was "
             "restored from an older file, failed over to a replica that lagged behind, or evicted "
@@ -137,7 +150,6 @@ class QueueLosses:
             "knows these, and does not have them read again",
             REASON,
         )
-        return True
 
     def refused(self, error: Refused) -> None:
         """What waits on the server is left to other workers: this one ends with what it has."""
