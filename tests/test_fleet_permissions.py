@@ -98,6 +98,7 @@ def test_a_worker_that_may_not_take_requests_any_more_makes_its_own_and_says_so(
     assert kept(outcome, mock_site) == Counter(["/hub", "/page/1", "/page/2"])
     assert outcome.stats["finish_reason"] == "requests_lost"
     assert "refuses to give requests" in caplog.text
+    assert "Allow the server's user" in caplog.text
 
 
 @pytest.mark.parametrize("forbidden", ["get", "sadd", "hdel", "del", "decrby", "zrem", "zscore"])
@@ -134,7 +135,7 @@ class Damaging(Links):
 
 
 def test_a_worker_that_was_refused_requests_ends_though_it_is_given_none_later(
-    server: RunningServer, mock_site: MockSite
+    server: RunningServer, mock_site: MockSite, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Now(Damaging):
         pass
@@ -144,3 +145,5 @@ def test_a_worker_that_was_refused_requests_ends_though_it_is_given_none_later(
     root = hub(mock_site, "/page/1", "/page/2", "/page/3")
     outcome = crawl(Now, settings | {"CLOSESPIDER_TIMEOUT": 15}, root=root)
     assert outcome.stats["finish_reason"] == "requests_lost"
+    assert "under another NEARDUP_BACKEND_PREFIX" in caplog.text
+    assert "Allow the server's user" not in caplog.text

@@ -39,6 +39,15 @@ if lacks[1] then return redis.error_reply('NOPERM may not run ' .. table.concat(
 """
 
 
+# What servers and our guard say of a command or a key that the user may not use.
+_FORBIDDING = re.compile(r"\bmay not run\b|\bno permissions?\b|\bcan't (run|access)\b")
+
+
+def is_forbidden(error: Exception) -> bool:
+    """Whether a server refused something for want of a permission."""
+    return _FORBIDDING.search(str(error)) is not None
+
+
 def commands_of(*modules: ModuleType) -> list[str]:
     """The commands without which the scripts of some modules fail."""
     texts = (text for module in modules for text in vars(module).values() if isinstance(text, str))

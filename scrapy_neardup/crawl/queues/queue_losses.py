@@ -13,12 +13,20 @@ from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.fleet.frontier import Given, QueuedRequest, SharedFrontier
 from scrapy_neardup.fleet.futures import answer_of
 from scrapy_neardup.fleet.link import Refused, Unanswered
+from scrapy_neardup.fleet.permissions import is_forbidden
 from scrapy_neardup.fleet.worker import FleetWorker
 
 logger = logging.getLogger(__name__)
 
 EXPIRING = "volatile"  # how policies begin by which a server evicts no requests
 CHECKED_EVERY = 20  # rounds without anything to do: whether the server may evict requests
+PERMITS = (
+    "Allow the server's user what the handbook's page 'A fleet of workers' lists for FleetScheduler"
+)
+DAMAGED = (
+    "The queue there is damaged, by evictions or by another program. Start the crawl again under "
+    "another NEARDUP_BACKEND_PREFIX"
+)
 
 
 class QueueLosses:
@@ -156,9 +164,8 @@ class QueueLosses:
         if not self._is_refused:
             logger.warning(
                 "neardup: the server of NEARDUP_BACKEND refuses to give requests (%s). This worker "
-                "makes those that it has, and ends as %r. Allow the server's user what the "
-                "handbook's page 'A fleet of workers' lists for FleetScheduler",
-                *(error, REASON),
+                "makes those that it has, and ends as %r. %s",
+                *(error, REASON, PERMITS if is_forbidden(error) else DAMAGED),
             )
         self._is_refused = True
 
