@@ -289,7 +289,9 @@ def slot_is_of(node: RunningServer, worker: Worker, site: str) -> bool:
 USER = "worker on >Pass/word1 ~{neardup* +@connection +eval +evalsha +get +set +del +exists"
 USER += " +hget +hset +hdel +getbit +setbit +bitfield +sadd +scard +srandmember"
 USER += " +append +hlen +hmget +pexpire +sismember +srem +time +hincrby +hvals"
-FRONTIER_USER = "+decr +decrby +hexists +hgetall +hincrby +hlen +hvals +incr +info +pttl +spop"
+FRONTIER_USER = (
+    "+decr +decrby +hexists +hgetall +hincrby +hlen +hscan +hvals +incr +info +pttl +spop"
+)
 FRONTIER_USER += " +zadd +zcount +zrange +zrangebyscore +zrem +zscore"
 RECRAWL_USER = "+hgetall +zadd +zcount +zrangebyscore +zrem +zscore"
 CLUSTER_USER = "+cluster|slots"

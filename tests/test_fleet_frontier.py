@@ -23,7 +23,7 @@ from test_fleet_hostile_server import ANSWERS
 
 from scrapy_neardup.fleet import frontier as module
 from scrapy_neardup.fleet.client import Server
-from scrapy_neardup.fleet.frontier import Given, QueuedRequest, SharedFrontier
+from scrapy_neardup.fleet.frontier import Given, QueuedRequest, Relisted, SharedFrontier
 from scrapy_neardup.fleet.link import Link, Unanswered
 from scrapy_neardup.fleet.protocol import Call, beat
 
@@ -367,10 +367,11 @@ def test_any_answer_about_requests_is_read_or_refused(what: str) -> None:
         frontier = SharedFrontier(link, PREFIX, b"wwww", 1, "a", 5)
         rows = [frontier.queued(b"a", "h", None, 0, "oldest") for _ in range(2)]
         given = frontier.take(5, 5, {}, [], is_idle=True, rest_s=0.0)
-        for asked in (frontier.push(rows), given, frontier.started(), frontier.eviction()):
+        relist = frontier.relist(b"0")
+        for asked in (frontier.push(rows), given, frontier.started(), frontier.eviction(), relist):
             with suppress(Unanswered):
                 answer = asked.result(PATIENCE_S)
-                assert asked is given or isinstance(answer, list | str)
+                assert asked is given or isinstance(answer, list | str | Relisted)
         link.close(0)
 
 
@@ -685,6 +686,101 @@ def test_a_server_that_goes_back_behind_a_push_without_an_answer_is_found_out(
         one.link.close(0)
 
 
+def relisted(one: Hands) -> Relisted:
+    return one.frontier.relist(b"0").result(PATIENCE_S)
+
+
+@pytest.mark.parametrize("evicted", ["s:a:free", "owners", "owned:dead", "workers"])
+def test_hosts_that_the_server_has_forgotten_are_found_again(
+    evicted: str, server: RunningServer, workers: Workers
+) -> None:
+    one, dead = workers(), workers(name=b"dead")
+    if evicted == "s:a:free":
+        one.push("1", "2")
+    else:
+        dead.push("0", "1", "2")
+        assert dead.take(1) == ["0"]
+        dead.done(*dead.given.requests)
+        assert dead.take(0, is_idle=True) == []  # the host stays its own
+        dead.link.close(5)
+    server.command("DEL", *(f"{{neardup}}:q:{key}" for key in ("s:a:free", evicted)))
+    assert one.take(is_idle=True) == []
+    assert relisted(one) == Relisted(b"0", 2, 2)
+    wait_until(lambda: has_got(one, ["1", "2"]))
+    assert one.take(is_idle=True) == []
+    assert relisted(one).n_due == 0
+
+
+def test_a_wanted_host_is_given_though_the_server_has_forgotten_its_owner(
+    server: RunningServer, workers: Workers
+) -> None:
+    one, dead = workers(), workers(name=b"dead")
+    dead.push("1")
+    assert dead.take() == ["1"]
+    dead.link.close(5)
+    server.command("DEL", *(f"{{neardup}}:q:{key}" for key in ("workers", "names", "owned:dead")))
+
+    def is_given() -> bool:
+        one.take(wanted=["h"])
+        return one.given.hosts == ["h"]
+
+    wait_until(is_given)
+
+
+def test_a_worker_that_the_server_has_forgotten_keeps_what_it_has(
+    server: RunningServer, workers: Workers
+) -> None:
+    one, other = workers(), workers()
+    one.push("1", "2")
+    assert one.take(1) == ["1"]
+    server.command("DEL", "{neardup}:q:workers", "{neardup}:q:names")
+    assert other.take(is_idle=True) == []
+    assert relisted(other) == Relisted(b"0", 0, 0)  # one is busy: nothing is known of what it has
+    members = server.command("ZCARD", "{neardup}:q:workers")
+    assert members == ":2\r\n"
+    assert other.take(is_idle=True) == []
+    assert one.take(1) == ["2"]
+
+
+@pytest.mark.parametrize(
+    "evicted", [["s:a:h:h"], ["s:a:requests", "s:a:free"], ["s:a:n", "s:a:h:h"]]
+)
+def test_requests_whose_queue_the_server_has_lost_are_counted(
+    evicted: list[str], server: RunningServer, workers: Workers
+) -> None:
+    one = workers()
+    one.push("1", "2", "3")
+    assert one.take(1) == ["1"]
+    assert one.take(0, is_idle=True) == []  # the first has failed: it is leased, and not lost
+    server.command("DEL", *(f"{{neardup}}:q:{key}" for key in evicted))
+    assert relisted(one) == Relisted(b"0", 0, 2)
+
+
+def test_of_a_long_queue_a_part_is_looked_through_at_a_time(
+    server: RunningServer, workers: Workers
+) -> None:
+    one = workers()
+    one.push(*map(str, range(1500)))
+    server.command("DEL", "{neardup}:q:s:a:h:h")
+    cursors = [b"0"]
+    while len(cursors) == 1 or cursors[-1] != b"0":
+        found = one.frontier.relist(cursors[-1]).result(PATIENCE_S)
+        assert found[1:] == (0, 1500)
+        cursors.append(found.cursor)
+    assert 3 < len(cursors) < 10
+
+
+def test_a_count_below_nothing_is_told_with_what_is_given(
+    server: RunningServer, workers: Workers
+) -> None:
+    one = workers()
+    one.push("1", "2")
+    server.command("DEL", "{neardup}:q:s:a:n")
+    assert one.take(1) == ["1"]
+    assert one.given.n_waiting == -1
+    assert not one.given.is_over
+
+
 def test_a_full_server_gives_out_what_it_has_and_takes_nothing() -> None:
     with running_server(maxmemory="4mb", maxmemory_policy="noeviction") as server:
         made = Workers(server)
@@ -737,6 +833,7 @@ def test_the_user_of_the_docs_may_do_all_of_it(server: RunningServer) -> None:
         assert not link.n_refused
     last = made("b")
     wait_until(lambda: has_got(last, ["3"]))
+    assert relisted(last).n_due == 0
     last.frontier.leave(1, is_over=True)
     last.link.close(5)
     assert not last.link.n_refused

@@ -1369,6 +1369,52 @@ def test_a_crawl_whose_server_begins_to_evict_requests_ends_and_says_so(
     assert "maxmemory-policy of the server of NEARDUP_BACKEND has become allkeys-lru" in caplog.text
 
 
+class Forgetting(Links):
+    """The server loses some keys of the queue once requests wait there, and evicts no more."""
+
+    server: RunningServer
+    keys: tuple[str, ...]
+
+    def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
+        if not response.url.endswith("/hub") and self.keys:
+            queue = "{neardup}:q:s:links:"
+            gone = self.server.command("DEL", *(queue + key for key in self.keys))
+            assert gone == f":{len(self.keys)}\r\n"
+            self.keys = ()
+        yield from super().parse(response)
+
+
+@pytest.mark.parametrize("keys", [("h:127.0.0.1",), ("n", "h:127.0.0.1"), ("n",)], ids=" ".join)
+def test_a_crawl_whose_server_has_lost_the_queue_of_a_host_ends_and_says_so(
+    keys: tuple[str, ...],
+    server: RunningServer,
+    mock_site: MockSite,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Now(Forgetting):
+        pass
+
+    Now.server, Now.keys = server, keys
+    root = hub(mock_site, *(f"/page/{n}" for n in range(6)))
+    outcome = run(server, root, Now, CONCURRENT_REQUESTS=1, CLOSESPIDER_TIMEOUT=20)
+    assert outcome.stats["finish_reason"] == "requests_lost"
+    assert caplog.text.count("has lost keys of the queue") == 1
+    assert "under another NEARDUP_BACKEND_PREFIX" in caplog.text
+    assert "refuses to give requests" not in caplog.text
+
+
+def test_requests_of_a_host_that_the_server_has_forgotten_are_made(
+    server: RunningServer, mock_site: MockSite
+) -> None:
+    pages = [f"/page/{n}" for n in range(6)]
+    root = hub(mock_site, *pages)
+    run(server, root, CLOSESPIDER_PAGECOUNT=1, CONCURRENT_REQUESTS=1)
+    assert server.command("DEL", "{neardup}:q:s:links:free") == ":1\r\n"
+    outcome = run(server, root, CLOSESPIDER_TIMEOUT=20)
+    assert outcome.stats["finish_reason"] == "finished"
+    assert all(mock_site.gets(path) == 1 for path in pages)
+
+
 class Forgetful(Links):
     """The server evicts what workers had called, and perhaps may evict requests as well."""
 

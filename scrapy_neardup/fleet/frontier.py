@@ -21,6 +21,7 @@ from scrapy_neardup.state.mac import MAC_BYTES, REQUEST, is_mac, mac_of
 KEY_BYTES = 12
 LEAVE_AT_ONCE = 500  # leases that one call ends
 MAX_HOST = 2**16 - 1
+END = b"0"  # where relist() begins, and where it is done
 
 
 class QueuedRequest(NamedTuple):
@@ -51,7 +52,7 @@ class Given(NamedTuple):
     """What the server gave a worker, and how the run stands."""
 
     requests: list[QueuedRequest]
-    n_waiting: int
+    n_waiting: int  # by the server's count: below nothing if it has lost that
     n_busy: int  # workers of the spider that are not idle
     is_started: bool  # all start requests are queued
     n_lost: int  # of which the server has lost all but the id
@@ -63,6 +64,14 @@ class Given(NamedTuple):
     def is_over(self) -> bool:
         """Nothing waits, nobody is busy."""
         return self.is_started and not self.n_waiting and not self.n_busy
+
+
+class Relisted(NamedTuple):
+    """What of a queue that stands still is in its place."""
+
+    cursor: bytes  # where to go on, or END
+    n_there: int  # requests in the queues of their hosts, of those that were looked through
+    n_due: int  # requests that are to be there, in all; 0 while a worker is busy
 
 
 class Left(NamedTuple):
@@ -162,6 +171,14 @@ class SharedFrontier:
         call = Call(scripts.EVICTION, self._key, (), lambda answer: answer.decode("ascii"))
         return self.ask(call)
 
+    def relist(self, cursor: bytes) -> Future[Relisted]:
+        """Have hosts found again that no worker comes by, for while none is busy.
+
+        cursor: END at first, then what the last answer says.
+        """
+        call = self._call(scripts.RELIST, int(1000 * LEASE_S), cursor)
+        return self.ask(call._replace(read=_relisted))
+
     def left(self) -> Future[Left]:
         """What the queue holds."""
         call = self._call(scripts.LEFT)._replace(script=scripts.LEFT)  # as it is: it writes nothing
@@ -204,7 +221,7 @@ class SharedFrontier:
 
     def _given(self, answer: list[Any], wanted: Sequence[str]) -> Given:
         n_waiting, n_busy, is_started, n_lost, n_returned, run, are_given, *parts = answer
-        if not all(map(is_count, (n_waiting, n_busy, n_lost, n_returned))):
+        if not all(map(is_count, (abs(n_waiting), n_busy, n_lost, n_returned))):
             raise ValueError("numbers of requests that are none")
         rows = [QueuedRequest(*pair) for pair in zip(parts[::2], parts[1::2], strict=True)]
         own = [row for row in rows if self._is_own(row)]
@@ -280,6 +297,13 @@ class SharedFrontier:
 
     def _call(self, script: str, *arguments: Any) -> Call:
         return Call(whole(script), self._key, (*self._who, *arguments), lambda answer: answer)
+
+
+def _relisted(answer: Any) -> Relisted:
+    cursor, n_there, n_due = answer
+    if not (isinstance(cursor, bytes) and is_count(n_there) and is_count(n_due)):
+        raise ValueError("numbers of requests that are none")
+    return Relisted(cursor, n_there, n_due)
 
 
 def _each(n: int, answers: list[Any]) -> list[int]:

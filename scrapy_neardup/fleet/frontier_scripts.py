@@ -176,6 +176,20 @@ local function dismiss(one, name, is_over, most)
   return n
 end
 
+-- Have a worker that the server may have forgotten dismissed after a lease, unless it lives.
+local function remember(one, name, lease_ms)
+  call('ZADD', Q .. ':workers', 'NX', now + lease_ms, one)
+  call('HSET', Q .. ':names', one, name)
+end
+
+local function remember_owner(host, lease_ms)
+  local owner = call('HGET', Q .. ':owners', host)
+  if owner then
+    remember(string.sub(owner, 1, 4), string.sub(owner, 5), lease_ms)
+    call('SADD', Q .. ':owned:' .. string.sub(owner, 1, 4), host)
+  end
+end
+
 -- The worker lives. A full server refuses what adds, unless the script has removed before.
 local function note(lease_ms)
   call('ZREM', Q .. ':workers', worker)
@@ -273,6 +287,7 @@ local function own_wanted(host)
     list(spider, host)
     return true
   end
+  remember_owner(host, lease_ms)
   call('ZADD', Q .. ':wanted:' .. host, 'NX', now, worker)
   call('PEXPIRE', Q .. ':wanted:' .. host, TURN_MS)
   return false
@@ -503,6 +518,45 @@ if last == number - 1 and not redis.pcall('SET', key, number, 'PX', FOLDER_MS).e
   last = number
 end
 return last
+"""
+)
+
+# ARGV: spider, worker, milliseconds of a lease, where to go on, '0' at first. For a queue that
+# stands still, as after an eviction: hosts that no worker comes by are listed again. A worker that
+# is not in Q:workers is dismissed when a lease has expired, unless it lives. Answer: where to go
+# on, '0' at the end; how many requests wait in the queues of their hosts, of those looked through;
+# and how many are to wait in all. While a worker is busy nothing is looked for, and 0 are to wait:
+# it may have some that are not among its leases any more. If S:n, by which a run ends, is 0,
+# nothing is looked for either.
+RELIST = (
+    _FRONTIER
+    + """
+local AT_ONCE, lease_ms, cursor = 500, ARGV[3], ARGV[4]
+local n_elsewhere, is_busy = call('SCARD', S .. ':failed'), false
+local workers = call('HGETALL', S .. ':workers')
+for i = 1, #workers, 2 do
+  remember(workers[i], spider, lease_ms)
+  is_busy = is_busy or workers[i + 1] == 'b'
+  n_elsewhere = n_elsewhere + call('SCARD', S .. ':leases:' .. workers[i])
+end
+if is_busy then return {'0', 0, 0} end
+local n_waiting = math.max(0, tonumber(call('GET', S .. ':n') or '0'))
+local n_due = math.max(n_waiting, call('HLEN', S .. ':requests') - n_elsewhere)
+if n_waiting == 0 then return {'0', 0, n_due} end
+local found = call('HSCAN', S .. ':requests', cursor, 'COUNT', AT_ONCE)
+local n_there, hosts = 0, {}
+for i = 1, #found[2], 2 do
+  local host = fields(found[2][i + 1])
+  if call('ZSCORE', S .. ':h:' .. host, found[2][i]) then
+    n_there = n_there + 1
+    hosts[host] = true
+  end
+end
+for host in pairs(hosts) do
+  remember_owner(host, lease_ms)
+  list(spider, host)
+end
+return {found[1], n_there, n_due}
 """
 )
 

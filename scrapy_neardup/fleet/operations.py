@@ -356,8 +356,8 @@ def troubles(status: FleetStatus) -> list[str]:
         if queue.lost
     ]
     found += [
-        f"{queue.stranded:,} hosts of {queue.spider!r} have requests that wait, and no worker is "
-        f"given them: crawl again under another NEARDUP_BACKEND_PREFIX"
+        f"{queue.stranded:,} hosts of {queue.spider!r} have requests that wait, and no worker "
+        f"comes by: the server has lost keys of the queue. Workers find them once all are idle"
         for queue in status.queues
         if queue.stranded
     ]

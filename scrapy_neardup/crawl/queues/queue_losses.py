@@ -10,7 +10,7 @@ from scrapy_neardup import stats
 from scrapy_neardup.crawl.fail_open import Count
 from scrapy_neardup.crawl.queues.lost_requests import REASON
 from scrapy_neardup.errors import SettingsError
-from scrapy_neardup.fleet.frontier import Given, QueuedRequest, SharedFrontier
+from scrapy_neardup.fleet.frontier import END, Given, QueuedRequest, SharedFrontier
 from scrapy_neardup.fleet.futures import answer_of
 from scrapy_neardup.fleet.link import Refused, Unanswered
 from scrapy_neardup.fleet.permissions import is_forbidden
@@ -19,7 +19,7 @@ from scrapy_neardup.fleet.worker import FleetWorker
 logger = logging.getLogger(__name__)
 
 EXPIRING = "volatile"  # how policies begin by which a server evicts no requests
-CHECKED_EVERY = 20  # rounds without anything to do: whether the server may evict requests
+CHECKED_EVERY = 20  # rounds without anything to do: whether the server evicts, or has evicted
 PERMITS = (
     "Allow the server's user what the handbook's page 'A fleet of workers' lists for FleetScheduler"
 )
@@ -41,6 +41,7 @@ class QueueLosses:
         self._is_refused = False  # whether the server refused for good to give requests
         self._went_back = False  # whether the server has forgotten what it had answered
         self._may_evict = False  # whether the server may evict requests since the crawl began
+        self._lacks_keys = False  # whether the server has lost a part of the queue
         self._n_idle = 0  # rounds since there was anything to do
 
     # --- what follows
@@ -63,7 +64,7 @@ class QueueLosses:
         This worker knows of pages that led to them, and would not read these again, as the next
         run does.
         """
-        return self._went_back or self._may_evict
+        return self._went_back or self._may_evict or self._lacks_keys
 
     @property
     def has_forgotten(self) -> bool:
@@ -104,13 +105,36 @@ class QueueLosses:
     async def check_eviction_again(self, given: Given, was_idle: bool, is_over: bool) -> None:
         """Before the crawl ends, and while it waits: what was evicted may be waited for in vain.
 
-        is_over: whether the crawl ends already.
+        What no worker comes by is found again. is_over: whether the crawl ends already.
         """
         self._n_idle = self._n_idle + 1 if was_idle and not given.requests else 0
         ends = bool(self._n_idle) and given.is_over and not is_over
         if self.asks_no_more or not (ends or self._n_idle % CHECKED_EVERY == 1):
             return
-        await self._has_begun_to_evict()
+        if not await self._has_begun_to_evict() and (n := await self._n_displaced()):
+            self._note_lost_keys(f"{n:,} requests that are to wait have no place there")
+
+    async def _n_displaced(self) -> int:
+        """How many requests are to wait on the server and do not: 0 where it gives some of them."""
+        with suppress(Unanswered):
+            found = await answer_of(self._frontier.relist(END))
+            while found.cursor != END and not found.n_there:
+                found = await answer_of(self._frontier.relist(found.cursor))
+            return 0 if found.n_there else found.n_due
+        return 0
+
+    def _note_lost_keys(self, sign: str) -> None:
+        """The server has lost a part of the queue; said once."""
+        if not (self._lacks_keys or self._may_evict):
+            logger.warning(
+                "neardup: the server of NEARDUP_BACKEND has lost keys of the queue (%s): it "
+                "evicted them for want of memory, or somebody removed them. This worker makes the "
+                "requests that it has, and ends as %r. Set maxmemory-policy noeviction, and start "
+                "the crawl again under another NEARDUP_BACKEND_PREFIX: under this one the pages "
+                "that link what was lost count as read",
+                *(sign, REASON),
+            )
+        self._lacks_keys = True
 
     async def _has_begun_to_evict(self) -> bool:
         """Whether the server may evict requests by now; said once."""
@@ -191,6 +215,8 @@ class QueueLosses:
 
     def note_missing(self, given: Given) -> None:
         """Count requests that the server has no longer as they were queued."""
+        if given.n_waiting < 0:
+            self._note_lost_keys(f"it counts {given.n_waiting:,} requests that wait")
         for id in given.foreign:
             self._frontier.done(id)
         if n_lost := given.n_lost + len(given.foreign):
