@@ -46,6 +46,7 @@ from scrapy_neardup.spark.records import read_pages  # noqa: E402
 from scrapy_neardup.spark.session import cause_of  # noqa: E402
 from scrapy_neardup.spark.signatures import numbered, signed  # noqa: E402
 from scrapy_neardup.spark.storage import inputs_at  # noqa: E402
+from scrapy_neardup.spark.stored_index import run_name  # noqa: E402
 
 SPECS = (FINGERPRINT, SKETCH)
 
@@ -481,6 +482,20 @@ def test_what_is_not_read_from_storage_is_refused(
         inputs_at(bucket("crawl"))
     with pytest.raises(InputError, match=f"{shown(bucket('nothing'))}: no file of a known format"):
         inputs_at(bucket("nothing"))
+
+
+def test_a_run_over_files_on_storage_is_another_one_once_they_changed(
+    bucket: Callable[[str], str],  # noqa: F811
+) -> None:
+    files, folder = file_system(bucket("crawl"))
+    names = []
+    for said in (b"", b"{}\n"):
+        with files.open_output_stream(f"{folder}/pages.jsonl", compression=None) as file:
+            file.write(said)
+        names += [run_name([bucket("crawl")], bucket("out")) for _ in range(2)]
+    assert names[0] == names[1]
+    assert names[1] != names[2] == names[3]
+    assert run_name([bucket("crawl")], bucket("other")) != names[3]
 
 
 def test_the_command_writes_no_clusters_if_none_are_wanted(

@@ -1,5 +1,6 @@
 """Runs on Spark compare with what earlier runs kept, batch by batch, each page decided once."""
 
+import errno
 import importlib.util
 import json
 import shutil
@@ -17,7 +18,7 @@ pytestmark = [
 ]
 
 import pyarrow.parquet as pq  # noqa: E402
-from pyspark.sql import SparkSession  # noqa: E402
+from pyspark.sql import DataFrameWriter, SparkSession  # noqa: E402
 from scrapy.settings import Settings  # noqa: E402
 from test_spark import COLUMNS, corpus, local_decisions, spark  # noqa: E402, F401
 
@@ -25,7 +26,7 @@ from scrapy_neardup.commands import main  # noqa: E402
 from scrapy_neardup.detect.near import DISTANCE  # noqa: E402
 from scrapy_neardup.errors import InputError  # noqa: E402
 from scrapy_neardup.spark import Deduplicated, dedup  # noqa: E402
-from scrapy_neardup.spark.stored_index import StoredIndex  # noqa: E402
+from scrapy_neardup.spark.stored_index import StoredIndex, run_name  # noqa: E402
 
 EXAMPLE = Path(__file__).parents[1] / "docs" / "examples" / "spark_stream.py"
 Rows = list[tuple[str, str | None]]
@@ -69,19 +70,6 @@ def test_a_run_that_is_repeated_decides_the_same_and_stores_it_once(
     assert StoredIndex(index).versions() == {}
 
 
-def test_a_new_version_takes_no_complete_ones_place(
-    spark: SparkSession,  # noqa: F811
-    tmp_path: Path,
-) -> None:
-    index = StoredIndex(tmp_path / "index")
-    for day in range(3):
-        rows = [(f"https://a.example/{day}", prose(day))]
-        found = dedup(spark.createDataFrame(rows, "url string, text string"), against=index)
-        found.add_to(index, index.next_name())
-    shutil.rmtree(tmp_path / "index" / "00000000")
-    assert index.next_name() == "00000003"
-
-
 def test_an_index_of_another_scope_is_refused(tmp_path: Path) -> None:
     (tmp_path / "about.json").write_text('{"format": 1, "scope": "all"}')
     with pytest.raises(InputError, match=r'of another specification: \{"format": 1,'):
@@ -94,14 +82,72 @@ def test_the_command_compares_with_the_index_and_adds_to_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     pages = tmp_path / "pages.jsonl"
-    rows = [{"url": f"https://a.example/{i}", "text": prose(i)} for i in range(3)]
-    pages.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    pages.write_text(lines_of(range(3)))
     told = []
     for day in ("1", "2"):
         command = ["spark-dedup", str(pages), str(tmp_path / day), "--no-clusters", "--json"]
         assert main([*command, "--index", str(tmp_path / "index")]) == 0
-        told.append(json.loads(capsys.readouterr().out)["kinds"])
+        captured = capsys.readouterr()
+        told.append(json.loads(captured.out)["kinds"])
     assert told == [{"new": 3}, {"exact": 3}]
+    assert "has what a run over the same files kept" in captured.err
+
+
+def test_a_command_that_is_repeated_into_its_folder_takes_no_page_for_its_own_copy(
+    spark: SparkSession,  # noqa: F811
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pages, out, index = (tmp_path / name for name in ("pages.jsonl", "out", "index"))
+    pages.write_text(lines_of(range(3)))
+    command = ["spark-dedup", str(pages), str(out), "--no-clusters", "--json"]
+    told = []
+    for _ in range(2):  # as after a kill when all was stored
+        assert main([*command, "--index", str(index)]) == 0
+        told.append(json.loads(capsys.readouterr().out)["kinds"])
+        assert main([*command, "--index", str(index)]) == 2
+        assert f"Remove {out} to repeat the run that wrote it" in capsys.readouterr().err
+        shutil.rmtree(out)
+    assert told == [{"new": 3}, {"new": 3}]
+    assert [*StoredIndex(index).versions().values()] == [3]
+
+
+def test_a_run_is_another_one_over_changed_files_or_with_another_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pages, out = Path("pages.jsonl"), Path("out")
+    pages.write_text(lines_of(range(3)))
+    name = run_name([pages], out)
+    assert run_name([pages.absolute()], out.absolute()) == name
+    assert run_name([pages], Path("other")) != name
+    pages.write_text(lines_of(range(4)))
+    assert run_name([pages], out) != name
+
+
+def test_an_index_is_told_of_a_run_last(
+    spark: SparkSession,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    pages, out, index = (tmp_path / name for name in ("pages.jsonl", "out", "index"))
+    pages.write_text(lines_of(range(3)))
+    written, rest = DataFrameWriter.parquet, ["--no-clusters", "--index", str(index)]
+
+    def full_disk(self: DataFrameWriter, path: str, **options: Any) -> None:
+        if Path(path).name == "damaged":
+            raise OSError(errno.ENOSPC, "no space left on device")
+        written(self, path, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DataFrameWriter, "parquet", full_disk)
+        assert main(["spark-dedup", str(pages), str(out), *rest]) == 2
+    assert (out / "decisions").exists()
+    assert StoredIndex(index).versions() == {}
+
+
+def lines_of(numbers: range) -> str:
+    rows = [{"url": f"https://a.example/{i}", "text": prose(i)} for i in numbers]
+    return "".join(json.dumps(row) + "\n" for row in rows)
 
 
 @pytest.mark.parametrize("first", ["dedup", "spark-dedup"])

@@ -18,10 +18,12 @@ from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from scrapy_neardup.commands.columns import add_columns
-from scrapy_neardup.commands.terminal import say, say_json
+from scrapy_neardup.commands.terminal import complain, say, say_json
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from scrapy_neardup.spark.stored_index import StoredIndex
 
 EXAMPLES = """\
   scrapy neardup spark-dedup crawl.jsonl.gz deduped
@@ -54,31 +56,63 @@ def run(options: argparse.Namespace) -> int:
     from scrapy_neardup.spark import dedup
     from scrapy_neardup.spark.records import read_pages
     from scrapy_neardup.spark.session import session
-    from scrapy_neardup.spark.storage import refuse_existing
-    from scrapy_neardup.spark.stored_index import StoredIndex
 
     inputs, out = [place(one) for one in options.inputs], place(options.out)
-    folders = [folder_in(out, name) for name in ("decisions", "clusters", "damaged")]
-    for folder in folders:  # before anything is computed
-        refuse_existing(folder)
+    folders = new_folders(out)
+    index, name = index_of(options, inputs, out) if options.index else (None, None)
     fields = Fields(options.url, options.text, options.html, not options.no_url)
     with session(options.master) as spark, checkpoints(spark, out):
         rows = read_pages(spark, inputs, fields, options.scope).persist()
         pages = rows.where("damage is null").select("url", "text", "markup", "record")
-        index = options.index and StoredIndex(place(options.index), options.scope)
-        found = dedup(pages, markup="markup", record="record", scope=options.scope, against=index)
+        found = dedup(
+            pages,
+            markup="markup",
+            record="record",
+            scope=options.scope,
+            against=index,
+            version=name,
+        )
         decisions = found.decisions.persist()
         write(decisions, folders[0])
         if options.clusters:
             write(found.clusters, folders[1])
-        if index:
-            found.add_to(index, index.next_name())
         damage = rows.where("damage is not null").selectExpr("record", "damage as error")
         write(damage, folders[2])
         kinds = {row["kind"]: row["count"] for row in decisions.groupBy("kind").count().collect()}
         damaged = damage.count()
+        if index and name:  # last: later runs drop what an index says is kept
+            found.add_to(index, name)
     tell({"kinds": kinds, "damaged": damaged, "out": shown(out)}, options.json)
     return 0
+
+
+def new_folders(out: Path | str) -> list[Path | str]:
+    """The folders of OUT that are to be written. Raises InputError if one of them is there."""
+    from scrapy_neardup.offline.file_systems import shown
+    from scrapy_neardup.spark.storage import refuse_existing
+
+    folders = [folder_in(out, name) for name in ("decisions", "clusters", "damaged")]
+    remedy = f"Remove {shown(out)} to repeat the run that wrote it, or name another folder"
+    for folder in folders:
+        refuse_existing(folder, remedy)
+    return folders
+
+
+def index_of(
+    options: argparse.Namespace, inputs: list[Path | str], out: Path | str
+) -> tuple[StoredIndex, str]:
+    """The index, and the name under which this run is stored; with a warning if its files are
+    stored already under another."""
+    from scrapy_neardup.offline.file_systems import place
+    from scrapy_neardup.spark.stored_index import StoredIndex, run_name
+
+    index, name = StoredIndex(place(options.index), options.scope), run_name(inputs, out)
+    for other in index.of_other_runs(name):
+        complain(
+            f"{index}/{other} has what a run over the same files kept, so this run finds copies of "
+            f"those pages. If that run was cut off and this is to replace it, remove the folder"
+        )
+    return index, name
 
 
 def folder_in(out: Path | str, name: str) -> Path | str:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.fs
@@ -43,6 +43,15 @@ def inputs_at(url: str) -> list[Input]:
     return found
 
 
+def versions_at(url: str) -> list[list[Any]]:
+    """Input.version of each file of records at a URL. Raises InputError, OSError."""
+    files, _ = file_system(url)
+    paths = [str(source.path) for source in inputs_at(url)]
+    with naming(url):
+        found = files.get_file_info(paths)
+    return [[f"{shown(url)} {one.path}", one.size, one.mtime_ns] for one in found]
+
+
 def _files_at(url: str) -> Iterator[str]:
     files, path = file_system(url)
     info = files.get_file_info(path)
@@ -70,13 +79,13 @@ def local_copy(url: str, source: Input) -> Iterator[Path]:
         yield path
 
 
-def refuse_existing(place: Path | str) -> None:
+def refuse_existing(place: Path | str, remedy: str = "Name another folder") -> None:
     """Raise InputError if there is anything, OSError if nobody can say."""
     url = place.absolute().as_uri() if isinstance(place, Path) else place
     files, path = file_system(url)
     with naming(place):
         if files.get_file_info(path).type != pyarrow.fs.FileType.NotFound:
-            raise InputError(f"{shown(place)} is there already. Name another folder")
+            raise InputError(f"{shown(place)} is there already. {remedy}")
 
 
 def write(df: DataFrame, url: str) -> None:

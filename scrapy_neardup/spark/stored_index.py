@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,15 +13,37 @@ import pyarrow.parquet
 
 from scrapy_neardup.engines import FINGERPRINT, SKETCH, FingerprintSpec
 from scrapy_neardup.offline.dedup.index_folder import IndexFolder, refusing_damage
+from scrapy_neardup.offline.dedup.inputs import find_inputs
 from scrapy_neardup.offline.dedup.signature_index import COLUMNS, INDEX, about
-from scrapy_neardup.offline.file_systems import file_system
+from scrapy_neardup.offline.file_systems import file_system, shown
 from scrapy_neardup.spark.columns import Batches
-from scrapy_neardup.spark.storage import write_parts
+from scrapy_neardup.spark.storage import versions_at, write_parts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MOST_SITES = 100_000  # by which rows are chosen while they are read
+
+
+def run_name(inputs: Iterable[Path | str], out: Path | str) -> str:
+    """The name of a run's version: another one for other files, changed ones, or another OUT.
+
+    A run that is repeated has it again, and so is not compared with what it had stored itself
+    before it was cut off. Raises InputError, OSError.
+    """
+    where = str(out.absolute()) if isinstance(out, Path) else shown(out)
+    return f"spark-{_hashed([*map(_versions_of, inputs)])}-{_hashed(where)}"
+
+
+def _versions_of(path: Path | str) -> list[list[Any]]:
+    """Input.version of the files of records in a folder, wherever it is named from."""
+    if isinstance(path, Path):
+        return [source.version for source in find_inputs([path.absolute()])]
+    return versions_at(path)
+
+
+def _hashed(value: object) -> str:
+    return blake2b(json.dumps(value).encode(), digest_size=8).hexdigest()
 
 
 class StoredIndex:
@@ -37,14 +61,17 @@ class StoredIndex:
         self._about = about(scope, spec, sketch_spec)
         self._folder.check(self._about)
 
+    def __str__(self) -> str:
+        return str(self._folder)
+
     def versions(self, but: str | None = None) -> dict[str, int]:
         """Names of complete versions → the first place that none of their rows has."""
         return self._folder.versions(but)
 
-    def next_name(self) -> str:
-        """A name for the next version: one more than the last complete one."""
-        numbers = [int(name) for name in self.versions() if name.isdecimal()]
-        return f"{max(numbers, default=-1) + 1:08}"
+    def of_other_runs(self, name: str) -> list[str]:
+        """Versions that runs over the same files stored which wrote into another OUT (run_name)."""
+        files, _, _ = name.rpartition("-")
+        return [one for one in self.versions(but=name) if one.startswith(f"{files}-")]
 
     def rows(
         self, spark: SparkSession, versions: Sequence[str], sites: Sequence[int] | None
