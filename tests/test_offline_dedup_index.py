@@ -3,10 +3,11 @@
 import errno
 import json
 import os
+import shutil
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import pytest
 from mock_site import prose
@@ -145,9 +146,9 @@ def test_each_run_drops_what_those_before_it_stored(
     stored = [pq.read_table(part) for part in sorted((tmp_path / "index").rglob("*.parquet"))]
     assert sorted(n for part in stored for n in part.column("n").to_pylist()) == [*range(11)]
     assert {said.read_text() for said in (tmp_path / "index").rglob("_SUCCESS")} == {
-        "5 1",
-        "8 1",
-        "11 1",
+        "5 1 0",
+        "8 1 5",
+        "11 1 8",
     }
     for part in stored:
         sites = part.column("site").to_pylist()
@@ -183,6 +184,47 @@ def test_a_run_that_was_stopped_is_stored_once(
     assert counts(capsys, *command) == (6, 0, 0)
     assert counts(capsys, *command) == (6, 0, 0)
     assert len([*index.glob("*/_SUCCESS")]) == 1
+
+
+@pytest.mark.usefixtures("whole_pages")
+def test_of_two_runs_that_write_to_an_index_at_once_one_is_to_be_repeated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    index = tmp_path / "index"
+    days = [pages(tmp_path / f"{n}.jsonl", range(3 * n, 3 * n + 3)) for n in range(2)]
+    one, other = ((day, "--out", tmp_path / day.stem, "--index", index) for day in days)
+    written = pq.write_table
+    with pytest.MonkeyPatch.context() as patch:
+
+        def while_another_runs(*rest: Any, **options: Any) -> None:
+            patch.undo()
+            assert counts(capsys, *other) == (3, 0, 0)
+            written(*rest, **options)
+
+        patch.setattr(pq, "write_table", while_another_runs)
+        assert main(["dedup", *map(str, one), "--jobs", "1"]) == 2
+    assert "was added at the same time" in capsys.readouterr().err
+    assert counts(capsys, *one) == (3, 0, 0)
+    parts = [pq.read_table(part) for part in index.rglob("*.parquet")]
+    assert sorted(n for part in parts for n in part.column("n").to_pylist()) == [*range(6)]
+    both = pages(tmp_path / "both.jsonl", range(6))
+    assert counts(capsys, both, "--out", tmp_path / "both", "--against", index) == (0, 6, 0)
+
+
+@pytest.mark.usefixtures("whole_pages")
+def test_an_index_whose_versions_have_the_same_places_is_refused_by_their_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, index = pages(tmp_path / "pages.jsonl", range(3)), tmp_path / "index"
+    assert counts(capsys, source, "--out", tmp_path / "out", "--index", index) == (3, 0, 0)
+    (version,) = (path for path in index.iterdir() if path.is_dir())
+    shutil.copytree(version, index / "zz")
+    for option in ("--index", "--against"):
+        command = ["dedup", str(source), "--out", str(tmp_path / option), option, str(index)]
+        assert main(command) == 2
+        assert f"{version} and {index / 'zz'} were added at once" in capsys.readouterr().err
+    shutil.rmtree(index / "zz")
+    assert counts(capsys, source, "--out", tmp_path / "again", "--index", index) == (0, 3, 0)
 
 
 @pytest.mark.usefixtures("whole_pages")

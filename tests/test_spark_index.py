@@ -70,6 +70,20 @@ def test_a_run_that_is_repeated_decides_the_same_and_stores_it_once(
     assert StoredIndex(index).versions() == {}
 
 
+def test_a_run_takes_no_places_of_one_that_was_added_while_it_lasted(
+    spark: SparkSession,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    index = StoredIndex(tmp_path / "index")
+    rows = [[(f"https://a.example/{day}", prose(day))] for day in range(2)]
+    days = [spark.createDataFrame(some, "url string, text string") for some in rows]
+    for number, found in enumerate([dedup(day, against=index) for day in days]):
+        found.add_to(index, str(number))
+    assert index.versions() == {"0": 1, "1": 2}
+    stored = [pq.read_table(tmp_path / "index" / name) for name in ("0", "1")]
+    assert [table.column("n").to_pylist() for table in stored] == [[0], [1]]
+
+
 def test_an_index_of_another_scope_is_refused(tmp_path: Path) -> None:
     (tmp_path / "about.json").write_text('{"format": 1, "scope": "all"}')
     with pytest.raises(InputError, match=r'of another specification: \{"format": 1,'):

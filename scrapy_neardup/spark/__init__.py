@@ -54,11 +54,17 @@ class Deduplicated:
         A version of this name is replaced: to be the same again, the run must not have been
         compared with it.
         """
+        from pyspark.sql import functions as fn
+
         from scrapy_neardup.spark.decisions import kept
 
-        end = self.first_new + self.rows.where(f"n >= {self.first_new}").count()
+        n_new = self.rows.where(f"n >= {self.first_new}").count()
         rows = kept(self.rows, self.pairs, self.first_new).select("n")
-        index.add(name, self.signatures.join(rows, "n", "left_semi"), end)
+        stored = self.signatures.join(rows, "n", "left_semi")
+        # Another run may have added to the index since this one began.
+        begin = max(index.versions(but=name).values(), default=0)
+        moved = stored.withColumn("n", fn.col("n") + fn.lit(begin - self.first_new))
+        index.add(name, moved, range(begin, begin + n_new))
 
     @cached_property
     def clusters(self) -> DataFrame:

@@ -85,12 +85,12 @@ class StoredIndex:
             lambda batches: _rows_of(batches, wanted), INDEX
         )
 
-    def add(self, name: str, rows: DataFrame, end: int) -> None:
-        """Write a version, over one of its name. rows: INDEX; end: beyond all places so far."""
+    def add(self, name: str, rows: DataFrame, places: range) -> None:
+        """Write a version, over one of its name. rows: INDEX; places: theirs, beyond all others."""
         self._folder.prepare(name, self._about)
         in_order = rows.select(*COLUMNS).sortWithinPartitions("site")
         n_files = write_parts(in_order, self._folder.url_of(name))
-        self._folder.complete(name, end, n_files)
+        self._folder.complete(name, places, n_files)
 
 
 def _rows_of(batches: Batches, wanted: list[Any] | None) -> Iterator[pa.RecordBatch]:

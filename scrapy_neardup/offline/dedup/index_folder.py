@@ -3,10 +3,11 @@
     about.json          format and specification
     NAME/part-*.parquet rows of signature_index.INDEX, in the order of their sites
     NAME/_SUCCESS       written last: the first place n that no row of NAME or earlier ones has,
-                        and how many files of rows there are
+                        how many files of rows there are, and the first place that is NAME's
 
-A version without _SUCCESS does not count, and the run of its name writes it anew. Folders are told
-by the files in them: of one that was copied to object storage there is nothing else.
+No two versions have the same places. A version without _SUCCESS does not count, and the run of its
+name writes it anew. Folders are told by the files in them: of one that was copied to object storage
+there is nothing else.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -52,6 +54,11 @@ def refusing_damage(file: str) -> Iterator[None]:
 def is_part(path: str) -> bool:
     """Whether a path in a version's folder is that of a file of rows."""
     return path.endswith(".parquet") and "/" not in path
+
+
+def share(places: range, others: range) -> bool:
+    """Whether some places are the same."""
+    return max(places.start, others.start) < min(places.stop, others.stop)
 
 
 class IndexFolder:
@@ -96,17 +103,18 @@ class IndexFolder:
     def versions(self, but: str | None = None) -> dict[str, int]:
         """Names of complete versions → the first place that none of their rows has.
 
-        Raises InputError.
+        Raises InputError, also if two of them have the same places.
         """
-        found: defaultdict[str, set[str]] = defaultdict(set)
-        for path in self._inside():
-            found[path.parts[0]].add("/".join(path.parts[1:]))
-        complete = [name for name in sorted(found) if SUCCESS in found[name] and name != but]
-        return {
-            name: end
-            for name in complete
-            if (end := self._end(name, sum(map(is_part, found[name])))) is not None
-        }
+        found = self._complete(but)
+        taken = sorted((n for n in found if found[n]), key=lambda name: found[name].start)
+        for one, other in pairwise(taken):
+            if share(found[one], found[other]):
+                raise InputError(
+                    f"{self}/{one} and {self}/{other} were added at once, and have the same places "
+                    f"{found[other].start:,} to {min(found[one].stop, found[other].stop) - 1:,}. "
+                    f"Remove the folder of one, and what it has is new again"
+                )
+        return {name: places.stop for name, places in found.items()}
 
     def parts(self, version: str) -> list[str]:
         """The paths of its files of rows, on the file system."""
@@ -144,21 +152,47 @@ class IndexFolder:
         with naming(self._place):
             self.files.create_dir(self._at(version))
 
-    def complete(self, version: str, end: int, n_parts: int) -> None:
-        """The version counts from now on. end: beyond all places so far."""
-        self._write(f"{version}/{SUCCESS}", f"{end} {n_parts}".encode())
+    def complete(self, version: str, places: range, n_parts: int) -> None:
+        """The version counts from now on. places: of its rows, beyond all others.
 
-    def _end(self, version: str, n_parts: int) -> int | None:
-        """What _SUCCESS says of a version that has so many files of rows; None if nothing."""
+        Raises InputError, and it does not count, if another run has taken such places meanwhile.
+        """
+        said = f"{places.stop} {n_parts} {places.start}"
+        self._write(f"{version}/{SUCCESS}", said.encode())
+        # Looked at after writing: of two that do this at once, one at least sees the other.
+        for other, taken in self._complete(but=version).items():
+            if share(places, taken):
+                with naming(self._place):
+                    self.files.delete_file(self._at(f"{version}/{SUCCESS}"))
+                raise InputError(
+                    f"{self}: {other} was added at the same time, so {version} was not. Run the "
+                    f"same command again"
+                )
+
+    def _complete(self, but: str | None) -> dict[str, range]:
+        """Names of complete versions → the places that their rows may have."""
+        found: defaultdict[str, set[str]] = defaultdict(set)
+        for path in self._inside():
+            found[path.parts[0]].add("/".join(path.parts[1:]))
+        complete = [name for name in sorted(found) if SUCCESS in found[name] and name != but]
+        return {
+            name: places
+            for name in complete
+            if (places := self._places(name, sum(map(is_part, found[name])))) is not None
+        }
+
+    def _places(self, version: str, n_parts: int) -> range | None:
+        """What _SUCCESS says of a version that has so many files of rows; None if nothing.
+
+        Where it does not say where they begin, no place is known to be its own.
+        """
         name = f"{self}/{version}/{SUCCESS}"
         said = (self._read(f"{version}/{SUCCESS}") or b"").split()
-        if not all(word.isdigit() and len(word) <= MOST_DIGITS for word in said) or len(said) > 2:
-            raise damaged(
-                name, f"{b' '.join(said)[:MOST_DIGITS]!r} is no place and number of files"
-            )
-        if len(said) == 2 and n_parts != int(said[1]):
+        if not all(word.isdigit() and len(word) <= MOST_DIGITS for word in said) or len(said) > 3:
+            raise damaged(name, f"{b' '.join(said)[:MOST_DIGITS]!r} are no places and files")
+        if len(said) > 1 and n_parts != int(said[1]):
             raise damaged(f"{self}/{version}", f"{n_parts} of its {int(said[1])} files are there")
-        return int(said[0]) if said else None
+        return range(int((said[2:] or said)[0]), int(said[0])) if said else None
 
     def _at(self, name: str) -> str:
         return f"{self._path}/{name}"

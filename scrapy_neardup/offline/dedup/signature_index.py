@@ -98,7 +98,7 @@ def _restore(detector: Detector, rows: Iterable[dict[str, Any]], min_words: int)
 def write_version(
     place: Path | str, name: str, groups: Iterable[DecidedChunk], detector: Detector, token: str
 ) -> None:
-    """Write what a run kept as a version of an index. Raises OSError.
+    """Write what a run kept as a version of an index. Raises InputError, OSError.
 
     groups: with every record as it was JUDGED. detector: the run's, which remembers the pages.
     """
@@ -106,7 +106,7 @@ def write_version(
     import pyarrow.parquet as pq
 
     folder = IndexFolder(place)
-    end = max(folder.versions().values(), default=0)
+    begin = end = max(folder.versions().values(), default=0)
     folder.create(name)
     rows = _kept(groups, detector, token)
     types = (getattr(pa, ARROW.get(type, type))() for type in COLUMNS.values())
@@ -122,7 +122,7 @@ def write_version(
             file = folder.part(name, number)
             pq.write_table(table, file, filesystem=folder.files, write_page_checksum=True)
             sync(folder.files, file)
-    folder.complete(name, end, number)
+    folder.complete(name, range(begin, end), number)
 
 
 def _kept(
