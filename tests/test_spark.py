@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import os
 import random
 import sys
 from collections.abc import Callable, Iterator
@@ -437,6 +438,20 @@ def test_half_a_surrogate_pair_ends_no_run(spark: SparkSession, tmp_path: Path) 
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     found = read_pages(spark, [tmp_path], Fields()).collect()
     assert [row["text"].strip() for row in found] == [prose(1)]
+
+
+def test_files_whose_names_are_not_utf_8_are_read(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    folder.mkdir()
+    row = {"url": "https://a.example/", "text": prose(1)}
+    for name in (b"1-\xe8.jsonl", b"1-\xe9.jsonl", b"2-\xe9.json"):
+        (folder / os.fsdecode(name)).write_text(json.dumps(row) + "\n")
+    (folder / os.fsdecode(b"3-\xe9.html")).write_text(f"<p>{prose(1)}")
+    (folder / os.fsdecode(b"4-\xe9.csv.gz")).write_text("no gzip")
+    found = read_pages(spark, [folder], Fields()).collect()
+    assert [(row["text"] or "").strip() for row in found if not row["damage"]] == [prose(1)] * 4
+    assert [row["damage"] is not None for row in found].count(True) == 1
+    assert len({row["record"] for row in found}) == 5
 
 
 def test_what_ends_a_job_is_told_in_a_line(

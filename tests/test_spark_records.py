@@ -19,7 +19,13 @@ def test_a_batch_ends_where_its_strings_are_long(
     path = tmp_path / "a.jsonl"
     rows = [{"url": f"http://a.example/{n}", column: "word " * 80} for n in range(7)]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    file = {"store": "", "path": str(path), "kind": "jsonl", "packing": "", "name": path.name}
+    file = {
+        "store": "",
+        "path": bytes(path),
+        "kind": "jsonl",
+        "packing": "",
+        "name": path.name.encode(),
+    }
     files = pa.RecordBatch.from_pylist([file | {"start": 0, "size": None}])
     batches = [*records.pages_of(iter([files]), Fields(), "site")]
     assert [batch.num_rows for batch in batches] == [3, 3, 1]
@@ -32,7 +38,13 @@ def test_columns_whose_names_differ_in_case_are_all_compared(tmp_path: Path) -> 
     path = tmp_path / "a.csv"
     rows = "".join(f"http://a.example/{said},Read more,{said}\n" for said in ("one", "two"))
     path.write_text(f"url,text,Text\n{rows}")
-    file = {"store": "", "path": str(path), "kind": "csv", "packing": "", "name": path.name}
+    file = {
+        "store": "",
+        "path": bytes(path),
+        "kind": "csv",
+        "packing": "",
+        "name": path.name.encode(),
+    }
     files = pa.RecordBatch.from_pylist([file | {"start": 0, "size": None}])
     (batch,) = records.pages_of(iter([files]), Fields(), "site")
     assert batch["text"].to_pylist() == ["Read more\none", "Read more\ntwo"]

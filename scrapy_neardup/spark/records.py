@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-FILES = "store string, path string, kind string, packing string, name string, start long, size long"
+FILES = "store string, path binary, kind string, packing string, name binary, start long, size long"
+# Names on a disk may have bytes that are not UTF-8, which Spark's strings are.
+NAMED = "utf-8", "surrogatepass"
 ROWS = f"url string, text string, markup {MARKUP}, damage string, record string"
 Row = tuple[str, str | None, dict[str, Any] | None, str | None, str]
 BATCH = 256  # rows, or as many as have so many characters: an array of strings takes 2 GiB
@@ -79,7 +81,8 @@ def _files(path: Path | str) -> Iterator[dict[str, Any]]:
     files = LocalFileSystem() if isinstance(path, Path) else file_system(path)[0]
     for source in found:
         for part in parts(source, files, PART_BYTES):
-            yield part._asdict() | {"store": store, "path": str(part.path)}
+            named = {"path": str(part.path).encode(*NAMED), "name": part.name.encode(*NAMED)}
+            yield part._asdict() | {"store": store} | named
 
 
 def pages_of(batches: Batches, fields: Fields, scope: Scope) -> Batches:
@@ -98,7 +101,8 @@ def pages_of(batches: Batches, fields: Fields, scope: Scope) -> Batches:
 def _rows(batches: Batches, fields: Fields, scope: Scope) -> Iterator[Row]:
     for batch in batches:
         for file in batch.to_pylist():
-            store, path = file.pop("store"), Path(file.pop("path"))
+            store, path = file.pop("store"), Path(file.pop("path").decode(*NAMED))
+            file["name"] = file["name"].decode(*NAMED)
             for position, (label, record) in enumerate(_labelled(store, path, file, fields)):
                 yield row_of(record, f"{label}#{position}", scope)
 
@@ -115,7 +119,7 @@ def _labelled(
 ) -> Iterator[tuple[str, Page | DamagedRecord]]:
     """The records of a row of FILES, each with what the file is called."""
     source = Input(path, **rest)
-    label = f"{store.partition('://')[0]}://{source.label}" if store else source.label
+    label = distinct(f"{store.partition('://')[0]}://{source.label}" if store else source.label)
     with local_copy(store, source) if store else nullcontext(path) as copy:
         for record in records(source._replace(path=copy), fields):
             yield label, record
@@ -125,7 +129,7 @@ def row_of(record: Page | DamagedRecord, place: str, scope: Scope) -> Row:
     """A row of ROWS. If extraction fails, the page is kept without text; so is one of which nobody
     can say with whose pages to compare it."""
     if isinstance(record, DamagedRecord):
-        return place, None, None, record.error, place
+        return place, None, None, distinct(record.error), place
     if not record.has_site and scope == "site":
         return distinct(record.url) or place, None, None, None, place
     try:
