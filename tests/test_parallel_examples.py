@@ -19,6 +19,7 @@ sys.path.append(str(EXAMPLES))
 
 from near_pairs import print_pairs  # noqa: E402
 
+SAID = "150 pages, in crowds, were not compared with all others\n"
 TIMEOUT_S = 600  # Ray starts a dozen processes
 
 
@@ -41,6 +42,20 @@ def test_near_pairs_are_found_beside_files_without_rows_and_with_other_strings(
     assert found.split("\t")[:2] == ["https://a.example/1", "https://a.example/0"]
     print_pairs(paths[:1], one_by_one)
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("n_pages", [100, 150])
+def test_pages_of_a_crowd_are_counted_where_not_all_pairs_are_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], n_pages: int
+) -> None:
+    urls = [f"https://a.example/{n:03}" for n in range(n_pages)]
+    path = str(tmp_path / "pages.parquet")
+    pq.write_table(pa.table({"url": urls, "text": [prose("0")] * n_pages}), path)
+    print_pairs([path], one_by_one)
+    captured = capsys.readouterr()
+    has_all = len(captured.out.splitlines()) == n_pages * (n_pages - 1) // 2
+    assert has_all == (n_pages == 100)
+    assert captured.err == ("" if has_all else SAID)
 
 
 @pytest.mark.parametrize("name", ["dask", "ray"])

@@ -3,8 +3,9 @@
     pip install '.[spark]' dask
     python docs/examples/dask_dedup.py PAGES.parquet ...
 
-PAGES have the columns url and text. Prints every pair of near pages: the later page, the earlier
-one, their similarity.
+PAGES have the columns url and text. Prints pairs of near pages: the later page, the earlier one,
+their similarity. Of a crowd, more than a hundred pages that are near each other, only some pairs
+are found, and its pages are counted on the error stream.
 """
 
 import sys

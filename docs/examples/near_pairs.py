@@ -1,5 +1,9 @@
 """Near-duplicate pairs of a corpus on anything that runs functions in parallel, as on Spark.
 
+Not all pairs where there is a crowd: if more than a hundred pages are near each other, they and the
+pages that share a cell with them are compared with a few others only, once, and counted on the
+error stream. Spark compares them again in other orders (scrapy_neardup/spark/candidates.py).
+
 What Dask (dask_dedup.py) and Ray (ray_dedup.py) need to know is `print_pairs`.
 """
 
@@ -56,10 +60,18 @@ def near(found: pa.RecordBatch, rows: pa.Table) -> list[dict[str, float]]:
     return [pair for pair in pairs.to_pylist() if pair["differs"] == 0]
 
 
+def crowded(found: list[pa.RecordBatch]) -> set[int]:
+    """The rows of which not all pairs are among the candidates: they have one with themselves."""
+    own = (batch.filter(pc.equal(batch["later"], batch["earlier"])) for batch in found)
+    return {row for batch in own for row in batch["later"].to_pylist()}
+
+
 def print_pairs(
     paths: list[str], run: Callable[[Callable[..., Any], Iterable[Any], Any], Iterable[Any]]
 ) -> None:
-    """Print every pair of near pages of Parquet files: the later URL, the earlier, similarity.
+    """Print pairs of near pages of Parquet files: the later URL, the earlier, similarity.
+
+    All pairs but some of crowds, whose pages are counted on the error stream.
 
     run: calls a function in parallel for each of some arguments, with what is the same for all of
     them behind it if that is not None; gives the results in the same order.
@@ -76,7 +88,9 @@ def print_pairs(
     slices = [slim.slice(at, ROWS_A_TASK) for at in range(0, len(rows), ROWS_A_TASK)]
     parts = run(entries, slices, plan_of(rows))
     sent = pa.Table.from_batches(batch for part in parts for batch in part)
-    met = candidates(iter(sent.sort_by("task").to_batches()), DISTANCE, CONFIRM_DISTANCE)
+    met = [*candidates(iter(sent.sort_by("task").to_batches()), DISTANCE, CONFIRM_DISTANCE)]
+    if n_crowded := len(crowded(met)):
+        sys.stderr.write(f"{n_crowded} pages, in crowds, were not compared with all others\n")
     urls = rows["id"].to_pylist()
     for pair in (pair for some in run(near, met, rows) for pair in some):
         later, earlier = urls[pair["n"]], urls[pair["earlier"]]

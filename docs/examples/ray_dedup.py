@@ -3,8 +3,11 @@
     pip install '.[spark]' ray
     python docs/examples/ray_dedup.py PAGES.parquet ...
 
-PAGES have the columns url and text. Prints every pair of near pages: the later page, the earlier
-one, their similarity. Without a cluster (RAY_ADDRESS) Ray starts on this machine.
+PAGES have the columns url and text. Prints pairs of near pages: the later page, the earlier one,
+their similarity. Of a crowd, more than a hundred pages that are near each other, only some pairs
+are found, and its pages are counted on the error stream.
+
+Without a cluster (RAY_ADDRESS) Ray starts on this machine.
 """
 
 import sys
