@@ -88,6 +88,21 @@ def test_a_full_server_costs_no_page(server: RunningServer) -> None:
     assert worker.stat("backend/lost") == 0
 
 
+def test_pages_that_waited_for_room_are_kept_for_the_others(server: RunningServer) -> None:
+    worker = Worker(server.url)
+    server.command("CONFIG", "SET", "maxmemory", "1")
+    for number in range(5):
+        assert worker.decide(f"https://site.example/{number}", prose(number)).kind == "new"
+        worker.seen(b"site.example/9")  # in a round trip that is behind what was told
+    server.command("CONFIG", "SET", "maxmemory", "0")
+    worker.close()
+    other = Worker(server.url)
+    for number in range(5):
+        assert other.decide(f"https://site.example/copy/{number}", prose(number)).kind == "exact"
+    other.close()
+    assert other.stat("backend/overtaken") == worker.stat("backend/lost") == 0
+
+
 def test_a_server_that_hangs_does_not_hold_the_loop(server: RunningServer) -> None:
     worker = Worker(server.url)
     server.command("CLIENT", "PAUSE", "60000", "ALL")

@@ -45,6 +45,23 @@ class Recorder:
         return [key for keys in self.round_trips for key in keys]
 
 
+class OneCallFull:
+    """Carries out calls, but has no room for the first about one subject."""
+
+    def __init__(self, full: str) -> None:
+        self.full = full
+        self.done: list[tuple[str, str]] = []
+
+    def send(self, calls: Sequence[Call]) -> list[Any]:
+        return [1 if call is BEAT else self._answer(call) for call in calls]
+
+    def _answer(self, call: Call) -> Any:
+        if not call.script and call.subject.decode() == self.full:
+            return ServerFull("used memory > 'maxmemory'")
+        self.done.append((call.subject.decode(), call.script))
+        return 1
+
+
 def test_messages_stay_in_order_where_some_have_to_be_sent_again() -> None:
     recorder = Recorder({"105": ReadOnlyError("a replica")})
     link = Link(recorder.send, BEAT)
@@ -152,6 +169,32 @@ def test_what_a_full_server_does_not_take_holds_up_nothing_else() -> None:
     link.close(30)
     assert recorder.round_trips[-2:] == [["0", "1", "2"], ["0"]]
     assert link.n_lost == link.n_failures == 0
+
+
+def about(subject: str) -> Call:
+    return Call("", "site", (), int, subject=subject.encode())
+
+
+def test_what_follows_a_message_that_a_full_server_does_not_take_waits_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "FIRST_PAUSE_S", 600.0)
+    server = OneCallFull("1")
+    link = Link(server.send, BEAT)
+    with link._changed:  # all in one
+        for subject in "12":
+            link.tell(about(subject))
+            link.tell(about(subject)._replace(script="then"))
+    wait_until(lambda: len(server.done) == 3)
+    link.tell(about("1")._replace(script="last"))
+    link.tell(about("3"))
+    wait_until(lambda: ("3", "") in server.done)
+    server.full = ""
+    link.close(30)
+    of_the_first = [script for subject, script in server.done if subject == "1"]
+    assert of_the_first[-3:] == ["", "then", "last"]
+    assert server.done.count(("1", "last")) == 1  # it was not sent in vain
+    assert link.n_lost == link.n_refused == link.n_failures == 0
 
 
 def test_at_its_end_a_link_does_not_wait_for_a_pause_to_be_over(

@@ -13,8 +13,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from itertools import islice
 from typing import Any
@@ -53,6 +53,7 @@ FULL = (
 
 Send = Callable[[Sequence[Call]], list[Any]]
 Question = tuple[Call, Future[Any]]
+Answered = tuple[Call, Any]
 
 
 class Unanswered(FleetError):
@@ -61,6 +62,47 @@ class Unanswered(FleetError):
 
 class Refused(Unanswered):
     """The server refuses a question for good: to ask it again is in vain."""
+
+
+class HeldBack:
+    """Messages that wait for a node of the cluster, or for room on it, in order."""
+
+    def __init__(self, calls: Iterable[Call] = ()) -> None:
+        self.calls = deque(calls)
+        self._n_about = Counter(map(_about, self.calls))
+
+    def has_before(self, call: Call) -> bool:
+        """Whether one is among them that a message must not overtake."""
+        return _about(call) in self._n_about
+
+    def sort_out(self, answered: Iterable[Answered]) -> list[Answered]:
+        """Append messages that are to wait; the others, with their answers."""
+        others: list[Answered] = []
+        for call, answer in answered:
+            is_done = isinstance(answer, Exception) or not self.has_before(call)
+            if isinstance(answer, NodeDown) or not is_done:
+                self.append(call)
+            else:
+                others.append((call, answer))
+        return others
+
+    def append(self, call: Call) -> None:
+        self.calls.append(call)
+        self._n_about[_about(call)] += 1
+
+    def popleft(self) -> None:
+        about = _about(self.calls.popleft())
+        self._n_about[about] -= 1
+        if not self._n_about[about]:
+            del self._n_about[about]
+
+    def extend(self, others: HeldBack, in_front: bool) -> None:
+        """Add others behind these, or in front of them."""
+        if in_front:
+            self.calls.extendleft(reversed(others.calls))
+        else:
+            self.calls.extend(others.calls)
+        self._n_about.update(others._n_about)
 
 
 class Link:
@@ -82,7 +124,9 @@ class Link:
 
     If one node of a cluster fails, only what it holds waits: questions to it are Unanswered,
     messages to it are held back, in order, and the node is tried again after a pause. So it is with
-    what a full server does not take: what makes room there must not wait behind that.
+    what a full server does not take: what makes room there must not wait behind that. But a message
+    waits with an earlier one that is held back and has the same key and subject: without what the
+    earlier one tells, the server may take it for done and do nothing.
 
     Each round trip begins with the heartbeat in `beats_along`, else one round trip a second does.
 
@@ -109,7 +153,7 @@ class Link:
         self._beat, self._beats_along = beat, beats_along
         self.has_left = False
         self._try_again, self._has_queue = try_again, has_queue
-        self._n_held = 0  # messages in front of _waiting that wait for a node of the cluster
+        self._held = HeldBack()  # told before all that is in _waiting
         self._lacks_nodes = False
         self._retry_at, self._retry_pause = 0.0, FIRST_PAUSE_S
         self._next_beat = 0.0
@@ -141,7 +185,8 @@ class Link:
     def tell(self, call: Call) -> None:
         """Send a message as soon as the server takes it."""
         with self._changed:
-            if self.has_left or len(self._waiting) + len(self._withheld) >= MAX_WAITING:
+            n_waiting = len(self._waiting) + len(self._withheld) + len(self._held.calls)
+            if self.has_left or n_waiting >= MAX_WAITING:
                 self.n_lost += 1
             elif self._is_in_doubt and call.needs_queue:
                 self._withheld.append(call)
@@ -166,6 +211,9 @@ class Link:
             self._is_in_doubt = False
             self._withheld.clear()
 
+    def _n_untold(self) -> int:
+        return len(self._held.calls) + len(self._waiting) + len(self._withheld)
+
     @property
     def is_down(self) -> bool:
         """Whether the server failed a moment ago, or is left."""
@@ -178,7 +226,7 @@ class Link:
             self._down_until = self._retry_at = 0.0  # it may be back: there is no later
             self._changed.notify()
         self._thread.join()
-        self.n_lost += len(self._waiting) + len(self._withheld)
+        self.n_lost += self._n_untold()
 
     def _run(self) -> None:
         try:
@@ -200,22 +248,37 @@ class Link:
                 self._lacks_nodes = False
                 self._try_again()
             asked = [self._asked.popleft() for _ in range(min(self._most, len(self._asked)))]
-            start, room = self._first_to_tell(), self._most - len(asked)
-            end = start + room if start else self._n_held or room
-            return asked, list(islice(self._waiting, start, min(end, start + room)))
+            return asked, self._next_to_tell(self._most - len(asked))
 
-    def _first_to_tell(self) -> int:
-        """Where the messages begin that can be sent: those held back go first, if they may go."""
-        return self._n_held if self._lacks_nodes else 0
+    @property
+    def _tells_held(self) -> bool:
+        """Whether those held back are next: they go first, if they may go."""
+        return bool(self._held.calls) and not self._lacks_nodes
+
+    def _next_to_tell(self, room: int) -> list[Call]:
+        if self._held.calls and self._lacks_nodes:
+            self._hold_what_follows(room)
+        return list(islice(self._held.calls if self._tells_held else self._waiting, room))
+
+    def _hold_what_follows(self, room: int) -> None:
+        """Hold back, of the next messages, those that follow one that is held back."""
+        others: list[Call] = []
+        while self._waiting and len(others) < room:
+            call = self._waiting.popleft()
+            if self._held.has_before(call):
+                self._held.append(call)
+            else:
+                others.append(call)
+        self._waiting.extendleft(reversed(others))
 
     def _rest(self) -> float:
         """Seconds until there is something to do."""
         if self._is_over():
             return 0
         due = self._next_beat
-        if self._asked or len(self._waiting) > self._first_to_tell():
+        if self._asked or self._waiting or self._tells_held:
             due = 0.0
-        elif self._waiting:
+        elif self._held.calls:
             due = min(due, self._retry_at)
         due = max(due, self._down_until)
         if self._closing_at is not None:
@@ -227,10 +290,11 @@ class Link:
             return True
         if self._closing_at is None:
             return False
-        return not (self._asked or self._waiting) or time.monotonic() >= self._closing_at
+        has_work = self._asked or self._waiting or self._held.calls
+        return not has_work or time.monotonic() >= self._closing_at
 
     def _take_round(self, asked: list[Question], told: list[Call]) -> None:
-        start = self._first_to_tell()  # before an answer says which nodes are down
+        are_held = self._tells_held  # before an answer says which nodes are down
         beats = self._beats_along or time.monotonic() >= self._next_beat
         calls = [*[self._beat][:beats], *(call for call, _ in asked), *told]
         answers = self._send(calls)
@@ -241,9 +305,9 @@ class Link:
         passing = next((error for error in failures if is_passing(error)), None)
         lacks_queue = self._lacks_queue(calls, answers)
         answers = answers[beats:]
-        self._cross_off(told, answers[len(asked) :], start)
+        done = self._cross_off(told, answers[len(asked) :], are_held)
         self._note_refusals([error for error in failures if not is_passing(error)])
-        self._note_refusals(list(_not_done(told, answers[len(asked) :])))
+        self._note_refusals(list(_not_done(done)))
         if passing is not None:
             self._sit_out(passing)
         else:
@@ -273,7 +337,8 @@ class Link:
     def _leave(self, error: OtherFleet) -> None:
         with self._changed:
             self.has_left = True
-            self.n_lost += len(self._waiting) + len(self._withheld)
+            self.n_lost += self._n_untold()
+            self._held = HeldBack()
             self._waiting.clear()
             self._withheld.clear()
         logger.warning(
@@ -283,24 +348,28 @@ class Link:
             error,
         )
 
-    def _cross_off(self, told: list[Call], answers: list[Any], start: int) -> None:
+    def _cross_off(self, told: list[Call], answers: list[Any], are_held: bool) -> list[Answered]:
         """Remove messages up to the first that has to be sent again, so that order is kept.
 
-        Those to a node that is down are held back in front, so that others need not wait.
+        Those to a node that is down, and what follows them, are held back, so that others need not
+        wait. Returns the rest of those removed, with their answers.
+
+        are_held: whether all of them were held back before.
         """
         n_done = next((n for n, a in enumerate(answers) if is_to_be_sent_again(a)), len(answers))
-        held = [
-            call
-            for call, answer in zip(told[:n_done], answers, strict=False)
-            if isinstance(answer, NodeDown)
-        ]
+        done = list(zip(told[:n_done], answers, strict=False))
         with self._changed:
-            self._waiting.rotate(-start)
             for _ in range(n_done):
-                self._waiting.popleft()
-            self._waiting.extendleft(reversed(held))
-            self._waiting.rotate(start)
-            self._n_held += len(held) - (0 if start else min(n_done, self._n_held))
+                (self._held if are_held else self._waiting).popleft()
+            if any(isinstance(answer, NodeDown) for answer in answers):
+                done = self._hold_back(done, are_held)
+        return done
+
+    def _hold_back(self, answered: list[Answered], are_held: bool) -> list[Answered]:
+        held = HeldBack()
+        done = held.sort_out(answered)
+        self._held.extend(held, in_front=are_held)
+        return done
 
     def _lacks_queue(self, calls: list[Call], answers: list[Any]) -> bool:
         """Whether the cluster's node failed that has the queue, which is in the heartbeat's slot.
@@ -328,7 +397,7 @@ class Link:
             else:
                 self._log_once("node", LACKS_NODE, errors[0])
 
-    def _note_refusals(self, errors: list[Exception]) -> None:
+    def _note_refusals(self, errors: Sequence[Exception]) -> None:
         self.n_refused += len(errors)
         for error in errors:
             self._log_once(
@@ -351,10 +420,10 @@ class Link:
     def _withhold(self) -> None:
         self.n_failures += 1
         self._is_in_doubt = True
-        waiting, n_held = list(self._waiting), self._n_held
-        self._withheld += [call for call in waiting if call.needs_queue]
+        held, waiting = list(self._held.calls), list(self._waiting)
+        self._withheld += [call for call in held + waiting if call.needs_queue]
         self._waiting = deque(call for call in waiting if not call.needs_queue)
-        self._n_held = sum(not call.needs_queue for call in waiting[:n_held])
+        self._held = HeldBack(call for call in held if not call.needs_queue)
 
     def _turn_away(self, reason: str) -> None:
         while self._asked:
@@ -367,9 +436,14 @@ class Link:
             logger.warning(message, error)
 
 
-def _not_done(told: Sequence[Call], answers: Sequence[Any]) -> Iterator[Exception]:
+def _about(call: Call) -> tuple[str, bytes]:
+    """What a message is about: those about the same are to come to the server in order."""
+    return call.key, call.subject
+
+
+def _not_done(answered: Iterable[Answered]) -> Iterator[FleetError]:
     """What messages that the server took say was not done."""
-    for call, answer in zip(told, answers, strict=True):
+    for call, answer in answered:
         if not isinstance(answer, Exception):
             try:
                 read(call, answer)

@@ -50,6 +50,8 @@ class Call(NamedTuple):
     merges: bool = False  # with others of its script and key into one call
     # Whether it holds only while the server has all requests that it had, which it cannot check.
     needs_queue: bool = False
+    # Of all that has its key, what it is about: messages about the same come in order.
+    subject: bytes = b""
 
 
 class LastAnswered(NamedTuple):
@@ -204,8 +206,9 @@ class Questions:
 
     def _find(self, script: str, page: SharedPage, compared: Sequence[bytes]) -> Call:
         record = b"u" + page.stamp + pack_page(page.kept)
-        arguments = (self._id(page), record, *compared)
-        return Call(script, self._site(page), arguments, partial(self._to_compare, page.shard))
+        id = self._id(page)
+        read = partial(self._to_compare, page.shard)
+        return Call(script, self._site(page), (id, record, *compared), read, subject=id)
 
     def keep(self, page: SharedPage) -> Call:
         """An item of the page was kept: pages that repeat it may be dropped from now on."""
@@ -244,7 +247,8 @@ class Questions:
         return f"{{{self._prefix}:t:{host:016x}}}"
 
     def _about(self, script: str, page: SharedPage, read: Callable[[Any], Any]) -> Call:
-        return Call(script, self._site(page), (self._id(page), page.stamp), read)
+        id = self._id(page)
+        return Call(script, self._site(page), (id, page.stamp), read, subject=id)
 
     def _to_compare(self, shard: int, answer: list[Any]) -> list[SharedPage]:
         if answer[0] == 2:
