@@ -22,10 +22,11 @@ from test_fleet_client import FRONTIER_USER, USER
 from test_fleet_hostile_server import ANSWERS
 
 from scrapy_neardup.fleet import frontier as module
+from scrapy_neardup.fleet import link as link_module
 from scrapy_neardup.fleet.client import Server
 from scrapy_neardup.fleet.frontier import Given, QueuedRequest, Relisted, SharedFrontier
 from scrapy_neardup.fleet.link import Link, Unanswered
-from scrapy_neardup.fleet.protocol import Call, beat
+from scrapy_neardup.fleet.protocol import Call, IndexOptions, Questions, beat
 
 PREFIX = "neardup"
 
@@ -809,6 +810,25 @@ def test_what_makes_room_on_a_full_server_does_not_wait_behind_what_needs_room()
         one.link.close(PATIENCE_S)
         assert "1" in server.command("EXISTS", "told")
         assert one.link.n_lost == one.link.n_failures == 0
+
+
+def test_urls_that_waited_for_room_are_known_once_their_worker_has_left(
+    server: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link_module, "FIRST_PAUSE_S", 600.0)
+    index = IndexOptions(distance=3, blocks=4, scan_limit=1000)
+    urls = Questions(PREFIX, 1, capacity=1000, error_rate=0.01, index=index)
+    one = Workers(server)()
+    one.push("1")
+    server.command("CONFIG", "SET", "maxmemory", "1")
+    one.link.tell(urls.mark(b"h/1", one.frontier.last_answered))
+    assert not one.link.ask(urls.seen(b"h/1")).result(PATIENCE_S)
+    server.command("CONFIG", "SET", "maxmemory", "0")
+    one.frontier.leave(0, is_over=True)
+    one.frontier.left().result(PATIENCE_S)  # in a round trip that is behind what was told
+    one.link.close(PATIENCE_S)
+    assert Server(server.url).call(urls.seen(b"h/1"))
+    assert one.link.n_lost == one.link.n_refused == 0
 
 
 def test_the_user_of_the_docs_may_do_all_of_it(server: RunningServer) -> None:

@@ -13,7 +13,7 @@ from redis.exceptions import ReadOnlyError, ResponseError
 from scrapy_neardup.fleet import link as module
 from scrapy_neardup.fleet.client import NodeDown, ServerFull
 from scrapy_neardup.fleet.link import Link, Refused, Unanswered
-from scrapy_neardup.fleet.protocol import Call
+from scrapy_neardup.fleet.protocol import Call, _marked
 
 BEAT = Call("", "beat", (), int)
 
@@ -31,8 +31,8 @@ def one_sign_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
 class Recorder:
     """Carries out calls, but fails some of them once; keeps the keys of each round trip."""
 
-    def __init__(self, failing: dict[str, Exception]) -> None:
-        """failing: key → error."""
+    def __init__(self, failing: dict[str, Any]) -> None:
+        """failing: key → error, or another answer."""
         self.round_trips: list[list[str]] = []
         self.failing = failing
 
@@ -195,6 +195,29 @@ def test_what_follows_a_message_that_a_full_server_does_not_take_waits_with_it(
     assert of_the_first[-3:] == ["", "then", "last"]
     assert server.done.count(("1", "last")) == 1  # it was not sent in vain
     assert link.n_lost == link.n_refused == link.n_failures == 0
+
+
+def test_what_is_held_back_goes_before_what_is_told_next_if_that_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "FIRST_PAUSE_S", 600.0)
+    recorder = Recorder({"0": ServerFull("used memory > 'maxmemory'")})
+    link = Link(recorder.send, BEAT)
+    link.tell(message(0))
+    wait_until(lambda: "0" in recorder.sent)
+    link.try_held()
+    link.tell(message(1))
+    wait_until(lambda: "1" in recorder.sent)
+    link.close(30)
+    assert recorder.sent == ["0", "0", "1"]
+
+
+def test_a_url_that_is_not_marked_since_a_call_is_forgotten_is_counted_as_lost() -> None:
+    link = Link(Recorder({"0": 3}).send, BEAT)
+    link.tell(message(0)._replace(read=_marked))
+    link.tell(message(1)._replace(read=_marked))
+    link.close(30)
+    assert (link.n_lost, link.n_refused) == (1, 0)
 
 
 def test_at_its_end_a_link_does_not_wait_for_a_pause_to_be_over(

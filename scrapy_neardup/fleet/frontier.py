@@ -276,6 +276,7 @@ class SharedFrontier:
         is_lost  whether the server lost requests: start requests are to be made again
         """
         how = -1 if is_lost else int(is_over)
+        self._link.try_held()  # the server takes no URL of a worker that has left
         for _ in range(n_leases // LEAVE_AT_ONCE + 1):
             self.tell(self._call(scripts.LEAVE, how, LEAVE_AT_ONCE))
 

@@ -22,7 +22,7 @@ from typing import Any
 from scrapy_neardup.errors import FleetError
 from scrapy_neardup.fleet.client import NodeDown, ServerFull, WrongAnswer, is_passing, read
 from scrapy_neardup.fleet.membership import OtherFleet
-from scrapy_neardup.fleet.protocol import Call, TooManyEntries
+from scrapy_neardup.fleet.protocol import Call, CallForgotten, TooManyEntries
 
 logger = logging.getLogger(__name__)
 
@@ -211,6 +211,12 @@ class Link:
             self._is_in_doubt = False
             self._withheld.clear()
 
+    def try_held(self) -> None:
+        """Send what is held back once more, before all that is told from now on."""
+        with self._changed:
+            self._retry_at = 0.0
+            self._changed.notify()
+
     def _n_untold(self) -> int:
         return len(self._held.calls) + len(self._waiting) + len(self._withheld)
 
@@ -307,7 +313,8 @@ class Link:
         answers = answers[beats:]
         done = self._cross_off(told, answers[len(asked) :], are_held)
         self._note_refusals([error for error in failures if not is_passing(error)])
-        self._note_refusals(list(_not_done(done)))
+        if not_done := list(_not_done(done)):
+            self._note_not_done(not_done)
         if passing is not None:
             self._sit_out(passing)
         else:
@@ -396,6 +403,12 @@ class Link:
                 self._log_once("full", FULL, errors[0])
             else:
                 self._log_once("node", LACKS_NODE, errors[0])
+
+    def _note_not_done(self, errors: list[FleetError]) -> None:
+        forgotten = [error for error in errors if isinstance(error, CallForgotten)]
+        with self._changed:
+            self.n_lost += len(forgotten)
+        self._note_refusals([error for error in errors if not isinstance(error, CallForgotten)])
 
     def _note_refusals(self, errors: Sequence[Exception]) -> None:
         self.n_refused += len(errors)

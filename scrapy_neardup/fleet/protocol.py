@@ -129,6 +129,10 @@ class ShardOpen(FleetError):
     """A shard that was sealed is not, or not any more: its server lost its data."""
 
 
+class CallForgotten(FleetError):
+    """A URL was not marked: the server has forgotten a call of the worker that it had answered."""
+
+
 class FilterFull(FleetError):
     """A URL was not marked: every slice that its shard of the filter may have is full."""
 
@@ -183,7 +187,7 @@ class Questions:
         return Call(self._seen, self._shard(key), self._hashes(key), bool, merges=True)
 
     def mark(self, key: bytes, last: LastAnswered = NO_QUEUE) -> Call:
-        """Mark a URL as seen; whether it was not marked before. Raises FilterFull.
+        """Mark a URL as seen; whether it was not marked before. Raises FilterFull, CallForgotten.
 
         last: what the server has to know, or the URL is not marked.
         """
@@ -373,6 +377,8 @@ def _marked(answer: int) -> bool:
             f"a shard of the URL filter is full at {MAX_SLICES} slices. Give the fleet another "
             f"NEARDUP_BACKEND_PREFIX, or raise NEARDUP_URL_CAPACITY"
         )
+    if answer == 3:
+        raise CallForgotten("a URL was not marked: the server has forgotten a call of this worker")
     return answer == 0
 
 
