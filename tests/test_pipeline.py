@@ -264,6 +264,17 @@ def test_of_whole_pages_a_fact_counts_though_other_words_differ_around_it_and_el
     assert len(pages(mock_site, WholePages, "/1", "/2").items) == 2
 
 
+@pytest.mark.parametrize(("fact", "none"), [("12", "some"), ("IV", "I"), ("not", "also")])
+def test_of_whole_pages_a_fact_counts_that_moves_to_another_sentence(
+    mock_site: MockSite, fact: str, none: str
+) -> None:
+    before, behind = prose("before", 120), prose("behind", 120)
+    for path, (first, second) in {"/1": (fact, none), "/2": (none, fact)}.items():
+        told = f"The small one is {first} meant for them. The large one is {second} meant for them."
+        mock_site.add(path, page(f"{before}. {told} {behind}"))
+    assert len(pages(mock_site, WholePages, "/1", "/2").items) == 2
+
+
 def test_of_whole_pages_other_words_of_a_long_line_do_not_count(mock_site: MockSite) -> None:
     before, behind = prose("before", 120), prose("behind", 120)
     for path, word in {"/1": "sea", "/2": "lake"}.items():

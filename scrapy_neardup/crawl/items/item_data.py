@@ -29,6 +29,7 @@ from scrapy_neardup.crawl.items.item_fields import has_names, named_values
 from scrapy_neardup.crawl.pages.extract import text_and_markup_of_html
 from scrapy_neardup.crawl.pages.page_data import script_sources
 from scrapy_neardup.detect.echoes import names_day
+from scrapy_neardup.detect.facts import exact_text_and_facts
 from scrapy_neardup.detect.sites import site_of
 from scrapy_neardup.detect.text import exact_text
 from scrapy_neardup.errors import ItemTooLarge, ItemUnreadable
@@ -73,6 +74,7 @@ OF_THE_VISIT = re.compile(
 TRACKING = re.compile(r"affiliat|referr|partner|deep_?link|track|campaign|utm", re.IGNORECASE)
 # What joins the parts of an address, a path or a name in a program.
 JOINT = re.compile(r"[@/\\_=&+#~$%^*<>|()\[\]{}\"]|\w[.:]+\w")
+HYPHENS = re.compile("[-'’]")
 MAX_WORD = 30  # letters; a longer one is a code
 EDGES = ".,;:!?'\"()[]{}<>|…—"
 BRACKETED = re.compile(r"\([^\w\s()]*+\d[\d.,]*+[^\w\s()]*+\)")
@@ -484,8 +486,9 @@ def stated(text: str, key: bytes) -> int:
     """A digest of what a page's text says, by which items that hold the page are compared.
 
     Of a text of at most LONG_CHARS all counts but its layout, as in an item that holds the text. Of
-    a longer one its facts do, and in text without spaces only negations, numbers and what is in
-    ASCII.
+    a longer one its facts do, with the words of the sentences in which a number, symbol or negation
+    stands: it may have moved there from another one. In text without spaces only negations, numbers
+    and what is in ASCII count.
     """
     if len(text) <= LONG_CHARS:
         return _digest(exact_text(text), key)
@@ -493,7 +496,11 @@ def stated(text: str, key: bytes) -> int:
     for fact in facts_of(text[:MAX_CHARS]):
         is_unspaced = len(fact) > MAX_WORD and UNSPACED.search(fact)
         parts += AMONG_UNSPACED.findall(fact) if is_unspaced else [fact]
-    return _digest(_joined([_raw(part) for part in parts]), key)
+    encoded = [_raw(part) for part in parts]
+    if not UNSPACED.search(text):
+        facts = exact_text_and_facts(text[:MAX_CHARS])[1]
+        encoded += facts.masks.tobytes(), facts.values.tobytes()
+    return _digest(_joined(encoded), key)
 
 
 def _is_fact(word: str) -> bool:
@@ -512,7 +519,18 @@ def _is_fact(word: str) -> bool:
         return True
     if not (word[0].isalpha() and word[-1].isalpha()) or any(map(str.isdigit, word)):
         return True
-    return JOINT.search(word) is not None or (not word.isascii() and _has_symbol(word))
+    if _is_code(word) or JOINT.search(word):
+        return True
+    return not word.isascii() and _has_symbol(word)
+
+
+def _is_code(word: str) -> bool:
+    """Whether a part of a word is written as a code is: `FRA-MUC`, `USB's`, `Hep-A`."""
+    is_hyphened = "-" in word
+    return any(
+        _has_inner_capitals(part) or (is_hyphened and len(part) == 1 and part.isupper())
+        for part in HYPHENS.split(word)
+    )
 
 
 def _has_symbol(word: str) -> bool:
