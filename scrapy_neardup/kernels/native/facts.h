@@ -60,11 +60,12 @@ enum { OTHERWISE = 1, REPLACED }; /* what rewording() says */
 #define ALL_STATED 0xFFFFF0ull
 #define ALL_HEADS 0xFFFF000000ull
 #define BRIEF_ORDER 0xFFFFFF0000000000ull
-/* Bits of NEGATED: a sum of negations in own lines, one of all lines that are not brief, and a hash
- * of these in order. */
-#define NEGATIONS_IN 0xFFFFFFull
-#define LONG_LINES 0xFFFFF000000ull
-#define LONG_ORDER 0xFFFFF00000000000ull
+/* Bits of NEGATED: a sum of negations in own lines; one of all lines that are not brief, and a hash
+ * of these in order; a sum of all words. */
+#define NEGATIONS_IN 0xFFFFull
+#define LONG_LINES 0xFFFF0000ull
+#define LONG_ORDER 0xFFFF00000000ull
+#define ALL_WORDS 0xFFFF000000000000ull
 #define SPARE 16
 /* Characters that a short word has at most, cells of words, the least first byte of a character of
  * three bytes: see the twin. */
@@ -657,6 +658,39 @@ static int64_t spoken_words(const uint8_t *line, size_t length, int64_t n) {
     return n - n_pairs / 2;
 }
 
+/* Where in eight bytes, the first one lowest, the first space is; 8 for none. */
+INLINE size_t space_in(uint64_t bytes) {
+    const uint64_t others = bytes ^ OF_EACH(' ');
+    const uint64_t spaces = (others - OF_EACH(1)) & ~others & OF_EACH(0x80);
+    return spaces ? (size_t)trailing_zeros(spaces) / 8 : 8;
+}
+
+/* A hash of a word that ends before `end`, of which eight bytes are loaded. */
+INLINE uint64_t hash_of_ends(const uint8_t *word, const uint8_t *end, uint64_t first) {
+    uint64_t last = first;
+    if (end - word > 8) last = load8(end - 8);
+    return fmix64(first + last * GOLDEN);
+}
+
+/* The sum of all words, each by its first and last eight bytes: see numpy_twin/facts.py. */
+static uint64_t sum_of_words(const uint8_t *words, size_t length) {
+    const uint8_t *word = words, *const end = words + length;
+    uint64_t sum = 0;
+    while (word < end) {
+        uint8_t rest[8] = {' ', ' ', ' ', ' ', ' ', ' ', ' ', ' '};
+        const uint8_t *at = word;
+        uint64_t first;
+        if (end - word < 8) memcpy(rest, word, (size_t)(end - word));
+        first = load8(end - word < 8 ? rest : word);
+        size_t n = space_in(first);
+        at = n < 8 ? word + n : end_of_word(word + 8, end);
+        if (n < 8) first &= ((uint64_t)1 << 8 * n) - 1;
+        sum += hash_of_ends(word, at, first);
+        word = at + 1;
+    }
+    return sum;
+}
+
 /* What is said of the words in short lines: see numpy_twin/facts.py. row: zeros there. */
 static void put_wording(const Blocks *blocks, const uint8_t *are_own, uint64_t *row) {
     Cells own = {{0}}, templates = {{0}}, counted = {{0}};
@@ -684,6 +718,10 @@ static void put_wording(const Blocks *blocks, const uint8_t *are_own, uint64_t *
     put_cells(&own, row + BRIEF_SPELLING);
     put_cells(&counted, row + COUNTED_WORDS);
     row[NEGATED] |= (sum & LONG_LINES) | (order & LONG_ORDER);
+    if (blocks->n) {
+        size_t length = (size_t)blocks->ends[blocks->n - 1];
+        row[NEGATED] |= sum_of_words(blocks->words, length) & ALL_WORDS;
+    }
 }
 
 /* All that a page states, in templates, too, as the bits of ORDER below BRIEF_ORDER. */
@@ -766,9 +804,10 @@ INLINE int both_have_more(const uint64_t *cells, const uint64_t *other) {
 static int rewording(const uint64_t *row, const uint64_t *other, double n_differing) {
     int has_same_facts = !memcmp(row, other, CELLS / 4 * sizeof *row);
     int has_same_words = !memcmp(row + BRIEF_SPELLING, other + BRIEF_SPELLING, 4 * sizeof *row);
-    uint64_t long_lines = row[NEGATED] ^ other[NEGATED], change = row[ORDER] ^ other[ORDER];
+    uint64_t of_all = row[NEGATED] ^ other[NEGATED], change = row[ORDER] ^ other[ORDER];
     if (has_same_facts && row[SUM] != other[SUM]) return REPLACED;
-    if (!(long_lines & LONG_LINES) && long_lines & LONG_ORDER) return REPLACED;
+    if (!(of_all & LONG_LINES) && of_all & LONG_ORDER) return REPLACED;
+    if (!(of_all & ALL_WORDS) && n_differing > 0) return REPLACED;
     if (!change || !(n_differing <= TWO_PLACES || has_same_words)) return 0;
     if (change & ALL_STATED && !(change & N_STATED)) return REPLACED;
     if (!(change & BRIEF_ORDER)) return OTHERWISE;

@@ -83,9 +83,9 @@ _LOW = 0x5555_5555_5555_5555  # the lower bit of each such cell
 N_STATED, ALL_STATED, ALL_HEADS = 0xF, 0xFF_FFF0, 0xFFFF << 24
 BRIEF_ORDER = 0xFF_FFFF << 40
 
-# Bits of _NEGATED: a sum of negations in own lines, one of all lines that are not brief, and a hash
-# of these in order.
-NEGATIONS_IN, LONG_LINES, LONG_ORDER = 0xFF_FFFF, 0xF_FFFF << 24, 0xF_FFFF << 44
+# Bits of _NEGATED: a sum of negations in own lines; one of all lines that are not brief, and a hash
+# of these in order; a sum of all words.
+NEGATIONS_IN, LONG_LINES, LONG_ORDER, ALL_WORDS = (0xFFFF << 16 * i for i in range(4))
 
 # Bits of what a character is; above them stands the character as it is compared.
 CODE_SHIFT = 11
@@ -153,7 +153,7 @@ def packed(
     row[_TITLE], row[_HEADINGS] = _four(titles[own_titles]), _four(headings[own_headings])
     row[_COUNT] = int(n_words[is_own].sum()) | tag << 32
     row[SPELLING_AT:], are_long = _wording(words, ends, n_words, is_own)
-    row[_NEGATED] = _long_lines(hashes[are_long])
+    row[_NEGATED] = _long_lines(hashes[are_long]) | _sum_of_words(words)
     stated = np.append(_in_order(values), negations)
     heads = fmix64(np.append(titles, headings)).sum(dtype=np.uint64)
     row[_ORDER] &= _u(BRIEF_ORDER)
@@ -199,6 +199,15 @@ def _long_lines(hashes: U64Array) -> np.uint64:
     for hash in hashes.tolist():
         order = fmix64((order + hash) % 2**64)
     return _u(int(hashes.sum(dtype=np.uint64)) & LONG_LINES | order & LONG_ORDER)
+
+
+def _sum_of_words(words: bytes) -> np.uint64:
+    """A sum of all words, each by its first and last eight bytes, as bits of _NEGATED."""
+    total = 0
+    for word in words.split(b" "):
+        first, last = (int.from_bytes(part, "little") for part in (word[:8], word[-8:]))
+        total += fmix64((first + last * GOLDEN) % 2**64)
+    return _u(total & ALL_WORDS)
 
 
 def _wording(
@@ -317,9 +326,9 @@ def reworded(row: U64Array, rows: U64Array, n_differing: F64Array) -> I64Array:
     cells of their spelling differ; shape (n,). So it is with all facts and negations: REPLACED
     where there are as many, and others, else OTHERWISE; and OTHERWISE with title and headings.
     All that between pages that are the same but for TWO_PLACES, or in the words of brief lines.
-    REPLACED also, however much differs, where the same words of brief lines, the same facts of own
-    lines, or the same long lines stand in another order: values handed round among their labels,
-    steps of a recipe. row, rows, n_differing: as in differences(). O(n).
+    REPLACED also, however much differs, where the same words, words of brief lines, facts of own
+    lines, or long lines stand in another order: who beat whom, values handed round among their
+    labels, steps of a recipe. row, rows, n_differing: as in differences(). O(n).
     """
     words = slice(_WORDS, _ORDER)
     other_word = _apart(row[_BRIEF:_WORDS], rows[:, _BRIEF:_WORDS]) >= OTHER_WORD
@@ -334,6 +343,7 @@ def reworded(row: U64Array, rows: U64Array, n_differing: F64Array) -> I64Array:
     found[(rows[:, _SUM] != row[_SUM]) & _equal(row, rows)] = REPLACED
     change = rows[:, _NEGATED] ^ row[_NEGATED]
     found[(change & _u(LONG_LINES) == 0) & (change & _u(LONG_ORDER) != 0)] = REPLACED
+    found[(change & _u(ALL_WORDS) == 0) & (n_differing > 0)] = REPLACED
     return found
 
 
