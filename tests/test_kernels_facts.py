@@ -147,7 +147,7 @@ def test_every_negation_is_known_to_both(kernel: ModuleType) -> None:
 
 def test_every_value_in_words_counts_wherever_it_stands(kernel: ModuleType) -> None:
     for word in sorted(twin.VALUES):
-        text = f"this is {word} here. So (is {word.upper()}).\nno such word is here"
+        text = f"this is {word} here. So (is {word.title()}).\nno such word is here"
         found = kernel.read(text, 9)
         assert len(found[1]) == 3, word
         assert same(found, twin.read(text, 9)), word
@@ -155,7 +155,17 @@ def test_every_value_in_words_counts_wherever_it_stands(kernel: ModuleType) -> N
 
 @pytest.mark.parametrize(
     ("ours", "theirs"),
-    [("two", "three"), ("part IV", "part VI"), ("on Monday", "on Tuesday"), ("zwei", "drei")],
+    [
+        ("two", "three"),
+        ("part IV", "part VI"),
+        ("on Monday", "on Tuesday"),
+        ("Montag", "Freitag"),
+        ("zwei", "dreißig"),
+        ("два", "три"),
+        ("pięć", "sześć"),
+        ("तीन", "चार"),
+        ("월요일", "금요일"),
+    ],
 )
 def test_other_values_in_words_make_another_statement(
     kernel: ModuleType, ours: str, theirs: str

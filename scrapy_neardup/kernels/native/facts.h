@@ -70,7 +70,7 @@ enum { OTHERWISE = 1, REPLACED }; /* what rewording() says */
 /* Characters that a short word has at most, cells of words, the least first byte of a character of
  * three bytes: see the twin. */
 enum { SHORT = 4, WHOLE_CELLS = 8, FIRST_CELLS = 2, THREE_BYTES = 0xE0 };
-#define N_KNOWN 2048 /* places of words: a power of two, of which most are free */
+#define N_KNOWN 4096 /* places of words: a power of two, of which most are free */
 
 typedef enum { DONE, NEEDS_ROOM, NEEDS_PAGE, NEEDS_PYTHON } Status;
 
