@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from PIL import Image
 from scrapy import Request
 from scrapy.exceptions import DropItem
 from scrapy.http import Response
@@ -235,7 +234,8 @@ def test_an_image_that_is_too_small_or_cannot_be_read_does_not_have_its_page_rea
 def shown(width: int) -> bytes:
     """A PNG of noise, so that half of its bytes are half of what it shows."""
     to = io.BytesIO()
-    Image.effect_noise((width, width), 90).save(to, "PNG")
+    images = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+    images.effect_noise((width, width), 90).save(to, "PNG")
     return to.getvalue()
 
 

@@ -51,7 +51,7 @@ enum {
 };
 enum { IN_TITLE = 1, IN_HEADING, IN_NUMBER, IN_NEGATION, IN_WORD };
 /* Limits of the same names in the twin. */
-enum { UNIT = 5, MAX_OF_A_FACT = 2, BRIEF = 8, COUNTED = 2 * BRIEF, OTHER_WORD = 6 };
+enum { UNIT = 5, MAX_OF_A_FACT = 2, BRIEF = 8, COUNTED = 2 * BRIEF, OTHER_WORD = 7 };
 enum { ONE_SIDED = 2, ONE_SIDED_NEGATION = 16, SWAPPED = 24, FEW_PLACES = 24, TWO_PLACES = 30 };
 enum { OTHERWISE = 1, REPLACED }; /* what rewording() says */
 /* Bits of ORDER: how many facts and negations there are, a sum of them, what title and headings
@@ -61,11 +61,14 @@ enum { OTHERWISE = 1, REPLACED }; /* what rewording() says */
 #define ALL_HEADS 0xFFFF000000ull
 #define BRIEF_ORDER 0xFFFFFF0000000000ull
 /* Bits of NEGATED: a sum of negations in own lines; one of all lines that are not brief, and a hash
- * of these in order; a sum of all words. */
-#define NEGATIONS_IN 0xFFFFull
-#define LONG_LINES 0xFFFF0000ull
-#define LONG_ORDER 0xFFFF00000000ull
-#define ALL_WORDS 0xFFFF000000000000ull
+ * of these in order; a sum of all words; one of the values in words alone, and their number modulo
+ * 16. */
+#define NEGATIONS_IN 0xFFFull
+#define LONG_LINES (0xFFFull << 12)
+#define LONG_ORDER (0xFFFull << 24)
+#define ALL_WORDS (0xFFFull << 36)
+#define IN_WORDS (0xFFFull << 48)
+#define N_IN_WORDS (0xFull << 60)
 #define SPARE 16
 /* Characters that a short word has at most, cells of words, the least first byte of a character of
  * three bytes: see the twin. */
@@ -119,7 +122,7 @@ typedef struct {
     uint32_t last; /* the entry of the last character that is seen */
     /* the sentence under way: its facts and negations, its other words, what its facts look like */
     int64_t line;
-    uint64_t n_events, values, n_rest, rest, shapes;
+    uint64_t n_events, n_in_words, values, n_rest, rest, shapes; /* n_in_words: of the events */
     Letters later[MAX_LATER]; /* other words that are not in `rest` yet */
     size_t n_later;
 } Reader;
@@ -250,6 +253,7 @@ INLINE int add_word(Reader *r, uint64_t hash, size_t n_chars, int is_contracted)
     }
     if (says == IS_VALUE || is_short) {
         add_event(r, hash);
+        r->n_in_words += !is_short;
     } else {
         r->rest += fmix64(hash);
         r->n_rest++;
@@ -355,11 +359,11 @@ INLINE int end_sentence(Reader *r) {
         if (r->n == r->room) return 0;
         hash_later(r);
         sentence->line = line_of(r);
-        sentence->mask = fmix64(r->n_rest ? r->rest : r->shapes);
+        sentence->mask = r->n_events == r->n_in_words ? 0 : fmix64(r->n_rest ? r->rest : r->shapes);
         sentence->value = fmix64(r->values);
         r->n++;
     }
-    r->n_events = r->values = r->n_rest = r->rest = r->shapes = r->n_later = 0;
+    r->n_events = r->n_in_words = r->values = r->n_rest = r->rest = r->shapes = r->n_later = 0;
     r->is_counting = 0;
     return 1;
 }
@@ -544,7 +548,9 @@ static size_t own_lines_of(const Blocks *blocks, const Stated *stated, const uin
             negation++;
         is_negated = negation < stated->n_negations && stated->negation_lines[negation] == line;
         has_words = block < blocks->n && blocks->lines[block] == line;
-        if (is_negated || (has_words && blocks->n_words[block] > MAX_OF_A_FACT)) continue;
+        if (is_negated || !stated->masks[i] ||
+            (has_words && blocks->n_words[block] > MAX_OF_A_FACT))
+            continue;
         if (!n || own[n - 1] != line) own[n++] = line;
     }
     for (; block < blocks->n; block++)
@@ -561,7 +567,7 @@ static void fill_table(const Stated *stated, const int64_t *own, size_t n_own, u
     uint64_t n_stated = 0; /* in own lines */
     size_t place = 0;
     for (size_t i = 0; i < stated->n && lines[i] <= own[n_own - 1]; i++) {
-        if (lines[i] < own[0]) continue;
+        if (lines[i] < own[0] || !masks[i]) continue;
         numbers[masks[i] % CELLS]++;
         sums[masks[i] % CELLS] += values[i] & 0xFFF;
         while (own[place] < lines[i]) place++;
@@ -726,12 +732,27 @@ static void put_wording(const Blocks *blocks, const uint8_t *are_own, uint64_t *
 
 /* All that a page states, in templates, too, as the bits of ORDER below BRIEF_ORDER. */
 static uint64_t sum_of_all(const Stated *stated) {
-    uint64_t n = stated->n + stated->n_negations, facts = 0, heads = 0;
-    for (size_t i = 0; i < stated->n; i++) facts += fmix64(stated->values[i] + i * GOLDEN);
+    uint64_t n = stated->n_negations, facts = 0, heads = 0;
+    for (size_t i = 0, at = 0; i < stated->n; i++) {
+        if (!stated->masks[i]) continue;
+        facts += fmix64(stated->values[i] + at++ * GOLDEN);
+        n++;
+    }
     for (size_t i = 0; i < stated->n_negations; i++) facts += stated->negations[i];
     for (size_t i = 0; i < stated->n_titles; i++) heads += fmix64(stated->titles[i]);
     for (size_t i = 0; i < stated->n_headings; i++) heads += fmix64(stated->headings[i]);
     return (n & N_STATED) | (facts & ALL_STATED) | (heads & ALL_HEADS);
+}
+
+/* The sum of the values in words alone, and their number, as bits of NEGATED. */
+static uint64_t values_in_words(const Stated *stated) {
+    uint64_t n = 0, sum = 0;
+    for (size_t i = 0; i < stated->n; i++) {
+        if (stated->masks[i]) continue;
+        sum += stated->values[i];
+        n++;
+    }
+    return (sum & IN_WORDS) | (n << 60 & N_IN_WORDS);
 }
 
 /* Facts as a page stores them: see numpy_twin/facts.py. are_own: of blocks, titles and headings,
@@ -748,6 +769,7 @@ static void pack(const Blocks *blocks, const Stated *stated, const uint8_t *are_
     }
     for (size_t i = 0; i < blocks->n; i++) row[COUNT] += are_own[i] ? blocks->n_words[i] : 0;
     put_wording(blocks, are_own, row);
+    row[NEGATED] |= values_in_words(stated);
     row[ORDER] = (row[ORDER] & BRIEF_ORDER) | sum_of_all(stated);
 }
 
@@ -800,6 +822,12 @@ INLINE int both_have_more(const uint64_t *cells, const uint64_t *other) {
     return (we && they) || twice;
 }
 
+/* Whether rows have as many values in words, and others. */
+INLINE int has_other_values_in_words(uint64_t negated, uint64_t other) {
+    uint64_t change = negated ^ other;
+    return !(change & N_IN_WORDS) && change & IN_WORDS;
+}
+
 /* What a page says else than another in brief lines: see numpy_twin/facts.py. */
 static int rewording(const uint64_t *row, const uint64_t *other, double n_differing) {
     int has_same_facts = !memcmp(row, other, CELLS / 4 * sizeof *row);
@@ -808,6 +836,7 @@ static int rewording(const uint64_t *row, const uint64_t *other, double n_differ
     if (has_same_facts && row[SUM] != other[SUM]) return REPLACED;
     if (!(of_all & LONG_LINES) && of_all & LONG_ORDER) return REPLACED;
     if (!(of_all & ALL_WORDS) && n_differing > 0) return REPLACED;
+    if (has_other_values_in_words(row[NEGATED], other[NEGATED])) return REPLACED;
     if (!change || !(n_differing <= TWO_PLACES || has_same_words)) return 0;
     if (change & ALL_STATED && !(change & N_STATED)) return REPLACED;
     if (!(change & BRIEF_ORDER)) return OTHERWISE;
@@ -828,6 +857,7 @@ static int difference(const uint64_t *row, const uint64_t *other, double n_diffe
             return head == TITLE ? IN_TITLE : IN_HEADING;
     cells = other_cells(row, other);
     if (cells == 1 || (cells == 2 && few_places)) return IN_NUMBER;
+    if (few_places && has_other_values_in_words(row[NEGATED], other[NEGATED])) return IN_NUMBER;
     if (row[SUM] != other[SUM] && n_differing <= SWAPPED) {
         if (n_differing <= ONE_SIDED) return IN_NUMBER;
         if (!memcmp(row, other, CELLS / 4 * sizeof *row)) return IN_NUMBER;

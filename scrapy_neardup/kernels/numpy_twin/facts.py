@@ -70,7 +70,7 @@ FEW_PLACES = 24
 TWO_PLACES = 30  # the same of pages that are reworded: a town of three words twice for one of two
 # Cells of spelling that differ, at least, where one word stands for another: of red and blue all
 # do, of authorizer and authorizor four.
-OTHER_WORD = 6
+OTHER_WORD = 7
 OTHERWISE, REPLACED = 1, 2  # what reworded() says
 ONE_SIDED_NEGATION = 16  # the same of "not" and its like: it changes five shingles and adds one
 SHORT = 4  # characters of a word, at most, that is known as a whole, as is one with a digit
@@ -84,8 +84,10 @@ N_STATED, ALL_STATED, ALL_HEADS = 0xF, 0xFF_FFF0, 0xFFFF << 24
 BRIEF_ORDER = 0xFF_FFFF << 40
 
 # Bits of _NEGATED: a sum of negations in own lines; one of all lines that are not brief, and a hash
-# of these in order; a sum of all words.
-NEGATIONS_IN, LONG_LINES, LONG_ORDER, ALL_WORDS = (0xFFFF << 16 * i for i in range(4))
+# of these in order; a sum of all words; one of the values in words alone, and their number modulo
+# 16.
+NEGATIONS_IN, LONG_LINES, LONG_ORDER, ALL_WORDS, IN_WORDS = (0xFFF << 12 * i for i in range(5))
+N_IN_WORDS = 0xF << 60
 
 # Bits of what a character is; above them stands the character as it is compared.
 CODE_SHIFT = 11
@@ -109,7 +111,8 @@ def read(
 
     The first is exact_text in detect/text.py. Of each sentence, in order: its line, from 0, all
     after max_lines line feeds being one; its mask, a hash of its words that are neither facts nor
-    units, or of what its facts look like where it has no other words; its value, a hash of its
+    units, or of what its facts look like where it has no other words, and 0 where it states nothing
+    but VALUES; its value, a hash of its
     facts, units and negations in order. Of each negation: its line, and a hash of it and the word
     after it. Characters are compared in case folding, full width as half. O(len(text)).
     """
@@ -154,6 +157,9 @@ def packed(
     row[_COUNT] = int(n_words[is_own].sum()) | tag << 32
     row[SPELLING_AT:], are_long = _wording(words, ends, n_words, is_own)
     row[_NEGATED] = _long_lines(hashes[are_long]) | _sum_of_words(words)
+    in_words = masks == 0
+    row[_NEGATED] |= _values_in_words(values[in_words])
+    lines, masks, values = lines[~in_words], masks[~in_words], values[~in_words]
     stated = np.append(_in_order(values), negations)
     heads = fmix64(np.append(titles, headings)).sum(dtype=np.uint64)
     row[_ORDER] &= _u(BRIEF_ORDER)
@@ -199,6 +205,12 @@ def _long_lines(hashes: U64Array) -> np.uint64:
     for hash in hashes.tolist():
         order = fmix64((order + hash) % 2**64)
     return _u(int(hashes.sum(dtype=np.uint64)) & LONG_LINES | order & LONG_ORDER)
+
+
+def _values_in_words(values: U64Array) -> np.uint64:
+    """Their sum and their number, as bits of _NEGATED."""
+    total = int(values.sum(dtype=np.uint64)) & IN_WORDS
+    return _u(total | len(values) << 60 & N_IN_WORDS)
 
 
 def _sum_of_words(words: bytes) -> np.uint64:
@@ -310,7 +322,7 @@ def differences(row: U64Array, rows: U64Array, n_differing: F64Array, n_own: F64
     found[(row[_SUM] != rows[:, _SUM]) & (n_differing <= ONE_SIDED)] = 3
     found[(row[_SUM] != rows[:, _SUM]) & _equal(row, rows) & (n_differing <= SWAPPED)] = 3
     cells = _cells(row), _cells(rows)
-    found[few_places & _in_other_words(*cells)] = 3
+    found[few_places & (_in_other_words(*cells) | _other_values_in_words(row, rows))] = 3
     found[_replaced(*cells)] = 3
     for reason, column in ((2, _HEADINGS), (1, _TITLE)):
         found[_exchanged(row[column], rows[:, column])] = reason
@@ -328,7 +340,8 @@ def reworded(row: U64Array, rows: U64Array, n_differing: F64Array) -> I64Array:
     All that between pages that are the same but for TWO_PLACES, or in the words of brief lines.
     REPLACED also, however much differs, where the same words, words of brief lines, facts of own
     lines, or long lines stand in another order: who beat whom, values handed round among their
-    labels, steps of a recipe. row, rows, n_differing: as in differences(). O(n).
+    labels, steps of a recipe; or where as many values in words are others. row, rows, n_differing:
+    as in differences(). O(n).
     """
     words = slice(_WORDS, _ORDER)
     other_word = _apart(row[_BRIEF:_WORDS], rows[:, _BRIEF:_WORDS]) >= OTHER_WORD
@@ -344,7 +357,15 @@ def reworded(row: U64Array, rows: U64Array, n_differing: F64Array) -> I64Array:
     change = rows[:, _NEGATED] ^ row[_NEGATED]
     found[(change & _u(LONG_LINES) == 0) & (change & _u(LONG_ORDER) != 0)] = REPLACED
     found[(change & _u(ALL_WORDS) == 0) & (n_differing > 0)] = REPLACED
+    found[_other_values_in_words(row, rows)] = REPLACED
     return found
+
+
+def _other_values_in_words(row: U64Array, rows: U64Array) -> BoolArray:
+    """Which rows have as many values in words, and others."""
+    change = rows[:, _NEGATED] ^ row[_NEGATED]
+    others: BoolArray = (change & _u(N_IN_WORDS) == 0) & (change & _u(IN_WORDS) != 0)
+    return others
 
 
 def _both_have_more(row: U64Array, rows: U64Array) -> BoolArray:
@@ -525,9 +546,10 @@ def _sentences(entries: U32Array) -> Sentences:
     at, values = _values(text, facts, words)
     if not len(at):
         return _none()
-    masks = _masks(text, facts, words, np.searchsorted(text.sentences, at))
+    masks = fmix64(_masks(text, facts, words, np.searchsorted(text.sentences, at)))
+    masks[_are_in_words(text, facts, words, at)] = 0
     lines = np.searchsorted(text.line_ends, at)
-    return lines, fmix64(masks), fmix64(values), *_negations(text, words)
+    return lines, masks, fmix64(values), *_negations(text, words)
 
 
 def _text_of(entries: U32Array) -> _Text:
@@ -592,6 +614,15 @@ def _values(text: _Text, facts: Runs, words: _Words) -> tuple[I64Array, U64Array
     place = np.arange(len(at)) - np.repeat(first, np.diff(np.append(first, len(at))))
     placed = fmix64(hashes + fmix64(place.astype(np.uint64) + _u(1)))
     return at[first], np.add.reduceat(placed, first)
+
+
+def _are_in_words(text: _Text, facts: Runs, words: _Words, at: I64Array) -> BoolArray:
+    """Which sentences state nothing but VALUES; at: a place in each."""
+    others = np.append(facts[0], words.runs[0][words.negate])
+    stating = np.unique(np.searchsorted(text.sentences, others))
+    sentences = np.searchsorted(text.sentences, at)
+    none: BoolArray = np.ones(len(at), dtype=bool)
+    return ~_among(sentences, stating) if len(stating) else none
 
 
 def _masks(text: _Text, facts: Runs, words: _Words, sentences: I64Array) -> U64Array:
