@@ -156,5 +156,5 @@ def reworded(row: U64Array, rows: U64Array, n_differing: F64Array) -> I64Array:
 
 
 def wording_of(row: U64Array) -> int:
-    """What tells a page's brief lines and facts, in their order, from those of others: 64 bits."""
-    return int(row[ORDER_AT] ^ row[SUM_AT])
+    """What tells a page's words, lines and facts, in their order, from those of others: 64 bits."""
+    return int(row[ORDER_AT] ^ row[SUM_AT] ^ row[NEGATED_AT])
