@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,17 @@ def test_named_fields_are_joined_line_by_line() -> None:
     assert (
         fields_text(item, ("title", "tags", "raw", "price", "none")) == "One\ntwo\nthree\nfour\n5"
     )
+
+
+def test_a_field_with_names_has_a_line_for_each_value() -> None:
+    @dataclass
+    class Part:
+        says: str
+        lines: list[str]
+
+    item = {"parts": {"size": 5, "by": [{"who": "Ann"}, Part("yes", ["a", "b"])]}}
+    expected = "size: 5\nby: who: Ann\nby: says: yes\nby: lines: a\nby: lines: b"
+    assert fields_text(item, ("parts",)) == expected
 
 
 def test_an_item_without_the_named_fields_has_no_text() -> None:

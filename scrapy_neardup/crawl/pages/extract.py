@@ -13,7 +13,7 @@ from lxml import etree
 from scrapy.http import HtmlResponse, JsonResponse, Response, TextResponse, XmlResponse
 
 import scrapy_neardup.kernels as kernels
-from scrapy_neardup.crawl.items.item_fields import fields_of
+from scrapy_neardup.crawl.items.item_fields import fields_of, has_names, named_values
 from scrapy_neardup.crawl.pages.page_data import attribute_lines, page_data, squeezed
 from scrapy_neardup.detect.content import DOCUMENT, PageContent
 from scrapy_neardup.errors import OverBudget
@@ -383,4 +383,6 @@ def _lines(value: Any) -> Iterable[str]:
         return (value.decode("utf-8", "replace"),)
     if isinstance(value, (list, tuple, set, frozenset)):
         return (line for element in value for line in _lines(element))
+    if has_names(value):
+        return (f"{name}: {line}" for name, part in named_values(value) for line in _lines(part))
     return (str(value),)
