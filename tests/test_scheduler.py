@@ -1345,13 +1345,14 @@ class Evicting(Links):
     """The server may evict requests from the first page on, and does."""
 
     server: RunningServer
-    eviction: str  # what has the effect of one
+    policy = "allkeys-lru"
+    eviction: tuple[str, ...]  # what has the effect of one
 
     def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
         if response.url.endswith("/hub"):
-            self.server.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+            self.server.command("CONFIG", "SET", "maxmemory-policy", self.policy)
             self.server.command("CONFIG", "SET", "maxmemory", "100mb")
-            self.server.command(self.eviction, "{neardup}:q:s:links:n")
+            self.server.command(*self.eviction)
         yield from super().parse(response)
 
 
@@ -1362,7 +1363,7 @@ def test_a_crawl_whose_server_begins_to_evict_requests_ends_and_says_so(
     class Now(Evicting):
         pass
 
-    Now.server, Now.eviction = server, eviction
+    Now.server, Now.eviction = server, (eviction, "{neardup}:q:s:links:n")
     outcome = run(server, hub(mock_site, "/page/1"), Now)
     assert kept(outcome, mock_site) == Counter(["/hub", "/page/1"])
     assert outcome.stats["finish_reason"] == "requests_lost"
@@ -1415,28 +1416,14 @@ def test_requests_of_a_host_that_the_server_has_forgotten_are_made(
     assert all(mock_site.gets(path) == 1 for path in pages)
 
 
-class Forgetful(Links):
-    """The server evicts what workers had called, and perhaps may evict requests as well."""
-
-    server: RunningServer
-    policy: str
-
-    def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
-        if response.url.endswith("/hub"):
-            self.server.command("CONFIG", "SET", "maxmemory-policy", self.policy)
-            self.server.command("CONFIG", "SET", "maxmemory", "100mb")
-            self.server.command("DEL", "{neardup}:q:heard")
-        yield from super().parse(response)
-
-
 @pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-lru"])
 def test_a_crawl_whose_server_forgot_its_calls_is_told_whether_requests_are_evicted(
     policy: str, server: RunningServer, mock_site: MockSite, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Now(Forgetful):
+    class Now(Evicting):
         pass
 
-    Now.server, Now.policy = server, policy
+    Now.server, Now.policy, Now.eviction = server, policy, ("DEL", "{neardup}:q:heard")
     outcome = run(server, hub(mock_site, "/page/1"), Now)
     evicts = policy == "allkeys-lru"
     assert outcome.stats["finish_reason"] == "requests_lost"

@@ -33,7 +33,12 @@ from scrapy_neardup.detect.facts import exact_text_and_facts
 from scrapy_neardup.detect.sites import site_of
 from scrapy_neardup.detect.text import exact_text
 from scrapy_neardup.errors import ItemTooLarge, ItemUnreadable
-from scrapy_neardup.kernels.numpy_twin.fact_words import NEGATIONS, NUMBER_WORDS, VALUE_WORDS
+from scrapy_neardup.kernels.numpy_twin.fact_words import (
+    NEGATIONS,
+    NUMBER_WORDS,
+    ROMAN_NUMERALS,
+    VALUE_WORDS,
+)
 from scrapy_neardup.kernels.numpy_twin.facts import MARKS, SYMBOL_CATEGORIES
 from scrapy_neardup.urls.key import UrlKeyRules, url_key
 
@@ -58,7 +63,6 @@ UNSPACED = re.compile(
     "\U00020000-\U0003ffff]"
 )  # Thai to Khmer, kana, Han
 AMONG_UNSPACED = re.compile(r"[!-~]++|\d++")  # a model, a price, an address
-ROMAN = re.compile("(?=..)c{0,3}(?:xc|xl|l?x{0,3})(?:ix|iv|v?i{0,3})")  # "(iii)", "part xi"
 # Of these, str() says all that they hold.
 PLAIN = frozenset({Decimal, Fraction, complex, time, timedelta, UUID})
 MAX_TIME = 10**15  # milliseconds since the epoch; a larger number is no time
@@ -510,9 +514,7 @@ def _is_fact(word: str) -> bool:
         folded = word.casefold()
         if folded in NEGATIONS or folded in VALUE_WORDS:
             return True
-        if word[0] in "cxlvi" and ROMAN.fullmatch(word):
-            return True
-        return _has_inner_capitals(word)
+        return word in ROMAN_NUMERALS or _has_inner_capitals(word)  # "(iii)", "part xi"
     if word.endswith(("n't", "n’t")):
         return True
     if "-" in word and not NUMBER_WORDS.isdisjoint(word.casefold().split("-")):  # twenty-one

@@ -671,28 +671,25 @@ INLINE size_t space_in(uint64_t bytes) {
     return spaces ? (size_t)trailing_zeros(spaces) / 8 : 8;
 }
 
-/* A hash of a word that ends before `end`, of which eight bytes are loaded. */
-INLINE uint64_t hash_of_ends(const uint8_t *word, const uint8_t *end, uint64_t first) {
-    uint64_t last = first;
-    if (end - word > 8) last = load8(end - 8);
-    return fmix64(first + last * GOLDEN);
+/* The eight bytes at `at`, spaces in the place of those from `end` on. */
+INLINE uint64_t load_before(const uint8_t *at, const uint8_t *end) {
+    uint8_t rest[8] = {' ', ' ', ' ', ' ', ' ', ' ', ' ', ' '};
+    if (end - at >= 8) return load8(at);
+    memcpy(rest, at, (size_t)(end - at));
+    return load8(rest);
 }
 
 /* The sum of all words, each by its first and last eight bytes: see numpy_twin/facts.py. */
 static uint64_t sum_of_words(const uint8_t *words, size_t length) {
-    const uint8_t *word = words, *const end = words + length;
+    const uint8_t *const end = words + length, *at;
     uint64_t sum = 0;
-    while (word < end) {
-        uint8_t rest[8] = {' ', ' ', ' ', ' ', ' ', ' ', ' ', ' '};
-        const uint8_t *at = word;
-        uint64_t first;
-        if (end - word < 8) memcpy(rest, word, (size_t)(end - word));
-        first = load8(end - word < 8 ? rest : word);
+    for (const uint8_t *word = words; word < end; word = at + 1) {
+        uint64_t first = load_before(word, end), last;
         size_t n = space_in(first);
         at = n < 8 ? word + n : end_of_word(word + 8, end);
         if (n < 8) first &= ((uint64_t)1 << 8 * n) - 1;
-        sum += hash_of_ends(word, at, first);
-        word = at + 1;
+        last = at - word > 8 ? load8(at - 8) : first;
+        sum += fmix64(first + last * GOLDEN);
     }
     return sum;
 }
@@ -822,9 +819,8 @@ INLINE int both_have_more(const uint64_t *cells, const uint64_t *other) {
     return (we && they) || twice;
 }
 
-/* Whether rows have as many values in words, and others. */
-INLINE int has_other_values_in_words(uint64_t negated, uint64_t other) {
-    uint64_t change = negated ^ other;
+/* Whether rows have as many values in words, and others; change: in NEGATED. */
+INLINE int has_other_values_in_words(uint64_t change) {
     return !(change & N_IN_WORDS) && change & IN_WORDS;
 }
 
@@ -836,7 +832,7 @@ static int rewording(const uint64_t *row, const uint64_t *other, double n_differ
     if (has_same_facts && row[SUM] != other[SUM]) return REPLACED;
     if (!(of_all & LONG_LINES) && of_all & LONG_ORDER) return REPLACED;
     if (!(of_all & ALL_WORDS) && n_differing > 0) return REPLACED;
-    if (has_other_values_in_words(row[NEGATED], other[NEGATED])) return REPLACED;
+    if (has_other_values_in_words(of_all)) return REPLACED;
     if (!change || !(n_differing <= TWO_PLACES || has_same_words)) return 0;
     if (change & ALL_STATED && !(change & N_STATED)) return REPLACED;
     if (!(change & BRIEF_ORDER)) return OTHERWISE;
@@ -850,6 +846,7 @@ static int rewording(const uint64_t *row, const uint64_t *other, double n_differ
 static int difference(const uint64_t *row, const uint64_t *other, double n_differing,
                       double n_own) {
     const int few_places = n_own <= FEW_PLACES;
+    const uint64_t negated = row[NEGATED] ^ other[NEGATED];
     int cells;
     if ((row[COUNT] ^ other[COUNT]) >> 32) return IN_NUMBER;
     for (int head = TITLE; head <= HEADINGS; head++)
@@ -857,13 +854,12 @@ static int difference(const uint64_t *row, const uint64_t *other, double n_diffe
             return head == TITLE ? IN_TITLE : IN_HEADING;
     cells = other_cells(row, other);
     if (cells == 1 || (cells == 2 && few_places)) return IN_NUMBER;
-    if (few_places && has_other_values_in_words(row[NEGATED], other[NEGATED])) return IN_NUMBER;
+    if (few_places && has_other_values_in_words(negated)) return IN_NUMBER;
     if (row[SUM] != other[SUM] && n_differing <= SWAPPED) {
         if (n_differing <= ONE_SIDED) return IN_NUMBER;
         if (!memcmp(row, other, CELLS / 4 * sizeof *row)) return IN_NUMBER;
     }
-    if ((row[NEGATED] ^ other[NEGATED]) & NEGATIONS_IN && n_differing <= ONE_SIDED_NEGATION)
-        return IN_NEGATION;
+    if (negated & NEGATIONS_IN && n_differing <= ONE_SIDED_NEGATION) return IN_NEGATION;
     if (few_places && row[COUNT] == other[COUNT] &&
         popcount(row[OWN_SPELLING] ^ other[OWN_SPELLING]) >= OTHER_WORD)
         return IN_WORD;

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 
 def _folded(words: str) -> frozenset[str]:
     """Words as they are folded: as a whole (dreissig), and character by character (dreißig)."""
@@ -75,7 +77,7 @@ NUMBER_WORDS = _folded(
     "трёх трех четырёх четырех пяти шести семи восьми девяти десяти половина половины "
     "нуль дві чотири шість сім вісім одинадцять дванадцять тринадцять чотирнадцять "
     "шістнадцять сімнадцять вісімнадцять двадцять шістдесят сімдесят вісімдесят тисяча тисячі "
-    "мільйон мільйонів двох трьох чотирьох шести семи восьми "  # Ukrainian
+    "мільйон мільйонів двох трьох чотирьох "  # Ukrainian
     "sıfır iki üç dört beş altı yedi sekiz dokuz yirmi otuz kırk elli altmış yetmiş seksen "
     "doksan yüz milyon milyar yarım "
     "μηδέν δύο τρεις τρία τέσσερις τέσσερα πέντε έξι επτά εφτά οκτώ οχτώ εννέα εννιά δέκα "
@@ -148,8 +150,10 @@ DATE_WORDS = _folded(
     "जुलाई अगस्त सितंबर अक्टूबर नवंबर दिसंबर 월요일 화요일 수요일 목요일 금요일 토요일 일요일 "
 )
 VALUE_WORDS = NUMBER_WORDS | DATE_WORDS
+_HUNDREDS = ("", "c", "cc", "ccc")
 _TENS = ("", "x", "xx", "xxx", "xl", "l", "lx", "lxx", "lxxx", "xc")
 _ONES = ("", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix")
-# Roman numerals up to 99, but those of one letter: they are words, too.
-_ROMAN = frozenset(ten + one for ten in _TENS for one in _ONES if len(ten + one) > 1)
-VALUES = VALUE_WORDS | _ROMAN
+_ROMAN = ["".join(digits) for digits in product(_HUNDREDS, _TENS, _ONES)]  # by what they are
+# But those of one letter: they are words, too, as some are that have a "c".
+ROMAN_NUMERALS = frozenset(numeral for numeral in _ROMAN if len(numeral) > 1)
+VALUES = VALUE_WORDS | ROMAN_NUMERALS.intersection(_ROMAN[:100])

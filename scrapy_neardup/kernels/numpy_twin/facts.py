@@ -53,7 +53,7 @@ _TITLE, _HEADINGS, _SUM, _NEGATED, _COUNT, _OWN, _BRIEF, _WORDS, _ORDER = (
     TABLE_WORDS + at for at in (0, 1, 2, 3, 4, 5, 6, 8, 10)
 )
 # Where in a page's facts begins what is said of words; where the hash of its brief lines is, the
-# sum of its facts by their order, and what is said of negations and long lines.
+# sum of its facts by their order, and what is said of negations, long lines and all words.
 SPELLING_AT, ORDER_AT, SUM_AT, NEGATED_AT = _OWN, _ORDER, _SUM, _NEGATED
 UNIT = 5  # letters, at most, of the word behind a fact that says what it counts: mg, EUR, weeks
 MAX_OF_A_FACT = 2  # words of a block that is hardly more: "19.90" has two
@@ -112,9 +112,9 @@ def read(
     The first is exact_text in detect/text.py. Of each sentence, in order: its line, from 0, all
     after max_lines line feeds being one; its mask, a hash of its words that are neither facts nor
     units, or of what its facts look like where it has no other words, and 0 where it states nothing
-    but VALUES; its value, a hash of its
-    facts, units and negations in order. Of each negation: its line, and a hash of it and the word
-    after it. Characters are compared in case folding, full width as half. O(len(text)).
+    but VALUES; its value, a hash of its facts, units, VALUES and negations in order. Of each
+    negation: its line, and a hash of it and the word after it. Characters are compared in case
+    folding, full width as half. O(len(text)).
     """
     shown = canonical(text)
     exact = " ".join(shown.split()).encode("utf-8", "surrogatepass")
@@ -317,12 +317,12 @@ def differences(row: U64Array, rows: U64Array, n_differing: F64Array, n_own: F64
     few_places = n_own <= FEW_PLACES
     same_length = rows[:, _COUNT] == row[_COUNT]
     found[few_places & same_length & _other_word(row, rows)] = 5
-    other_negations = (row[_NEGATED] ^ rows[:, _NEGATED]) & _u(NEGATIONS_IN) != 0
-    found[other_negations & (n_differing <= ONE_SIDED_NEGATION)] = 4
+    change = rows[:, _NEGATED] ^ row[_NEGATED]
+    found[(change & _u(NEGATIONS_IN) != 0) & (n_differing <= ONE_SIDED_NEGATION)] = 4
     found[(row[_SUM] != rows[:, _SUM]) & (n_differing <= ONE_SIDED)] = 3
     found[(row[_SUM] != rows[:, _SUM]) & _equal(row, rows) & (n_differing <= SWAPPED)] = 3
     cells = _cells(row), _cells(rows)
-    found[few_places & (_in_other_words(*cells) | _other_values_in_words(row, rows))] = 3
+    found[few_places & (_in_other_words(*cells) | _other_values_in_words(change))] = 3
     found[_replaced(*cells)] = 3
     for reason, column in ((2, _HEADINGS), (1, _TITLE)):
         found[_exchanged(row[column], rows[:, column])] = reason
@@ -357,13 +357,12 @@ def reworded(row: U64Array, rows: U64Array, n_differing: F64Array) -> I64Array:
     change = rows[:, _NEGATED] ^ row[_NEGATED]
     found[(change & _u(LONG_LINES) == 0) & (change & _u(LONG_ORDER) != 0)] = REPLACED
     found[(change & _u(ALL_WORDS) == 0) & (n_differing > 0)] = REPLACED
-    found[_other_values_in_words(row, rows)] = REPLACED
+    found[_other_values_in_words(change)] = REPLACED
     return found
 
 
-def _other_values_in_words(row: U64Array, rows: U64Array) -> BoolArray:
-    """Which rows have as many values in words, and others."""
-    change = rows[:, _NEGATED] ^ row[_NEGATED]
+def _other_values_in_words(change: U64Array) -> BoolArray:
+    """Which rows have as many values in words, and others; change: in _NEGATED."""
     others: BoolArray = (change & _u(N_IN_WORDS) == 0) & (change & _u(IN_WORDS) != 0)
     return others
 
@@ -546,8 +545,9 @@ def _sentences(entries: U32Array) -> Sentences:
     at, values = _values(text, facts, words)
     if not len(at):
         return _none()
-    masks = fmix64(_masks(text, facts, words, np.searchsorted(text.sentences, at)))
-    masks[_are_in_words(text, facts, words, at)] = 0
+    sentences = np.searchsorted(text.sentences, at)
+    masks = fmix64(_masks(text, facts, words, sentences))
+    masks[_are_in_words(text, facts, words, sentences)] = 0
     lines = np.searchsorted(text.line_ends, at)
     return lines, masks, fmix64(values), *_negations(text, words)
 
@@ -616,13 +616,13 @@ def _values(text: _Text, facts: Runs, words: _Words) -> tuple[I64Array, U64Array
     return at[first], np.add.reduceat(placed, first)
 
 
-def _are_in_words(text: _Text, facts: Runs, words: _Words, at: I64Array) -> BoolArray:
-    """Which sentences state nothing but VALUES; at: a place in each."""
-    others = np.append(facts[0], words.runs[0][words.negate])
-    stating = np.unique(np.searchsorted(text.sentences, others))
-    sentences = np.searchsorted(text.sentences, at)
-    none: BoolArray = np.ones(len(at), dtype=bool)
-    return ~_among(sentences, stating) if len(stating) else none
+def _are_in_words(text: _Text, facts: Runs, words: _Words, sentences: I64Array) -> BoolArray:
+    """Which sentences state nothing but VALUES."""
+    are_in_words = np.ones(len(text.sentences) + 1, dtype=bool)
+    for at in (facts[0], words.runs[0][words.negate]):
+        are_in_words[np.searchsorted(text.sentences, at)] = False
+    found: BoolArray = are_in_words[sentences]
+    return found
 
 
 def _masks(text: _Text, facts: Runs, words: _Words, sentences: I64Array) -> U64Array:
