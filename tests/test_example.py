@@ -73,6 +73,11 @@ def test_demo_drops_every_planted_repetition_of_a_text_and_nothing_else(
     assert "Traceback" not in log
 
 
+def test_readme_shows_what_the_demo_prints(printed: tuple[str, str]) -> None:
+    readme = (PROJECT.parent / "README.md").read_text()
+    assert read_table(readme) == read_table(printed[0])
+
+
 def decisions_of(engine: str, state: Path) -> tuple[list[tuple[object, ...]], str]:
     """Every decision of the demo in its order, without times and ports; and the crawl's log."""
     settings = {"ENGINE": engine, "KEY": 0, "STATE_DIR": state}
